@@ -1,0 +1,116 @@
+//! The commit protocol. One commit walks through these steps, each a value that the next one consumes:
+//!
+//! ```text
+//! barrier     read or recall the head; refuse a branch nobody may write            -> Base
+//! prepare     run the closure, stage unreferenced objects, record what was read    -> Prepared
+//! revalidate  the complete read set equals the very head the swap expects          -> Revalidated
+//! arm         durable intent before effects others could see (none so far)         -> Armed
+//! apply       those effects; unreferenced ones are complete already                -> Applied
+//! publish     ONE compare-and-swap of the head: the commit point                   -> Published
+//! finalize    remember the new head, report                                        -> Commit
+//! ```
+//!
+//! Only the barrier makes a `Base`, and each step takes the value of the step before, so a skipped step does not compile. Before the
+//! swap, every failure leaves unreferenced objects at most. The swap has three outcomes; an unknown one is resolved in `resolve`.
+
+mod apply;
+mod arm;
+mod barrier;
+mod draft;
+mod finalize;
+mod prepare;
+mod publish;
+mod resolve;
+mod revalidate;
+
+use std::future::Future;
+
+pub(crate) use draft::SpillMemo;
+pub use finalize::{Commit, CommittedTable};
+pub(crate) use publish::Queue;
+
+use crate::branch::Branch;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::Token;
+use crate::transaction::Transaction;
+use barrier::{Base, Freshness};
+use prepare::{Outcome, Prepared, Request};
+use publish::Verdict;
+
+/// What a commit is called, and how it is recognized.
+#[derive(Clone, Debug, Default)]
+pub struct TransactOptions {
+    /// Why, for the log.
+    pub message: Option<String>,
+    /// Names this commit, also across processes: a retry with the same token and the same request finds the first one's result instead of
+    /// committing twice. Finding it costs a read of the journal back to `since`.
+    pub token: Option<Token>,
+    /// With a token: a seq at which it was certainly not committed yet.
+    pub since: u64,
+}
+
+/// Runs a closure as one commit.
+pub(crate) async fn transact<F, Fut>(branch: &Branch, options: TransactOptions, body: F) -> Result<Commit>
+where
+    F: Fn(Transaction) -> Fut,
+    Fut: Future<Output = Result<()>>,
+{
+    let policy = branch.catalog.parts.retry;
+    let mut request = Request::new(branch, options);
+    let mut base = barrier::pass(branch, if request.given { Freshness::Read } else { Freshness::Known }).await?;
+    if request.given
+        && let Some(earlier) = resolve::find(branch, &request, &base).await?
+    {
+        // The closure must not run on what came after the commit it made.
+        return prepare::compare(branch, &request, earlier, &body).await;
+    }
+    request.searched = Some(base.snapshot.seq());
+    let mut lost = 0;
+    for attempt in 1..=policy.prepares {
+        let prepared = match prepare::run(branch, base, &request, &body).await {
+            Outcome::Prepared(prepared) => prepared,
+            Outcome::Nothing(commit) => return Ok(commit),
+            Outcome::Moved(newer) => {
+                base = newer;
+                continue;
+            }
+            Outcome::Failed(error) => return Err(error),
+        };
+        base = match settle(branch, prepared, &mut lost).await? {
+            Settled::Done(commit) => return Ok(commit.attempts(attempt, lost)),
+            Settled::Stale(newer) => newer,
+        };
+        policy.wait(&branch.catalog.mint, attempt).await;
+    }
+    let problem = format!("what the transaction read kept changing, {} times; nothing was published", policy.prepares);
+    Err(Error::new(ErrorKind::ReadSetChanged, problem).with_token(request.token))
+}
+
+enum Settled {
+    Done(Commit),
+    Stale(Base),
+}
+
+/// Publishes; a pure append that finds its table moved is put on the newer version without running the closure again.
+async fn settle(branch: &Branch, mut prepared: Box<Prepared>, lost: &mut u32) -> Result<Settled> {
+    let policy = branch.catalog.parts.retry;
+    for attempt in 1..=policy.prepares {
+        match publish::submit(branch, prepared).await {
+            Verdict::Published(published) => return Ok(Settled::Done(finalize::finish(published))),
+            Verdict::Failed(error) => return Err(error),
+            Verdict::Stale(stale, current) => {
+                let (swaps, base) = (stale.lost, barrier::on(branch, current)?);
+                match prepare::rebase(branch, stale, &base).await? {
+                    Some(rebased) => prepared = rebased,
+                    None => {
+                        *lost += swaps;
+                        return Ok(Settled::Stale(base));
+                    }
+                }
+            }
+        }
+        policy.wait(&branch.catalog.mint, attempt).await;
+    }
+    let problem = format!("the appended tables kept changing, {} times; nothing was published", policy.prepares);
+    Err(Error::new(ErrorKind::Conflict, problem))
+}

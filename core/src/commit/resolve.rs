@@ -1,0 +1,117 @@
+//! The swap and its three outcomes. An unknown one is settled by the journal: a swap that expected one tag can only be an entry right
+//! behind that state.
+
+use std::sync::Arc;
+
+use super::barrier::Base;
+use super::draft::Draft;
+use super::prepare::{Prepared, Request};
+use super::publish::unknown;
+use crate::authority::{Expected, Swap};
+use crate::branch::Branch;
+use crate::error::{Error, ErrorKind, Result};
+use crate::head::{Entry, HeadView};
+use crate::history::History;
+use crate::ids::{CommitId, Token};
+
+/// What became of a swap.
+pub(super) enum Sent {
+    /// It is in history. The line knows the new head.
+    Landed,
+    /// It is not, and never will be: another head is there now.
+    Lost(Arc<HeadView>),
+}
+
+/// Sends the swap. 1 request, and 1 more to see the winner of a lost one.
+///
+/// Errors: `PublishUnknown` where the outcome could not be learned; any other error means that nothing was published.
+#[tracing::instrument(level = "debug", skip_all, fields(branch = %branch.name(), seq = draft.head.seq, commits = draft.members))]
+pub(super) async fn swap(branch: &Branch, view: &Arc<HeadView>, draft: Draft, token: &Token) -> Result<Sent> {
+    let (head, bytes) = draft.seal(branch)?;
+    let body = bytes::Bytes::from(bytes);
+    let send = || branch.catalog.authority().swap_head(&branch.line.branch, Expected::Tag(&view.tag), body.clone());
+    let landed = |tag| {
+        branch.line.learn(HeadView { head: head.clone(), tag, bytes: body.len() });
+        Ok(Sent::Landed)
+    };
+    let mut cause = match send().await? {
+        Swap::Swapped(tag) => return landed(tag),
+        Swap::Conflict => None,
+        Swap::Unknown(cause) => {
+            tracing::debug!(%cause, "the swap's outcome is unknown");
+            Some(cause)
+        }
+    };
+    let policy = branch.catalog.parts.retry;
+    for attempt in 1..=policy.resolves {
+        let current = match branch.line.read(&branch.catalog).await {
+            Ok(current) => current,
+            Err(error) => {
+                cause = Some(error);
+                policy.wait(&branch.catalog.mint, attempt).await;
+                continue;
+            }
+        };
+        if current.tag != view.tag {
+            match moved(branch, view, &current, token).await {
+                Ok(sent) => return Ok(sent),
+                Err(error) => cause = Some(error),
+            }
+        } else {
+            // The request may still land, so its absence proves nothing. The identical one can land only once.
+            match send().await {
+                Ok(Swap::Swapped(tag)) => return landed(tag),
+                Ok(Swap::Conflict) => continue,
+                Ok(Swap::Unknown(error)) | Err(error) => cause = Some(error),
+            }
+        }
+        policy.wait(&branch.catalog.mint, attempt).await;
+    }
+    Err(match cause {
+        Some(cause) => unknown(token).because(cause),
+        None => unknown(token),
+    })
+}
+
+/// The tag has moved: the swap is behind the state it expected, or excluded for ever.
+async fn moved(branch: &Branch, view: &HeadView, current: &Arc<HeadView>, token: &Token) -> Result<Sent> {
+    if current.head.incarnation != view.head.incarnation {
+        return Err(unknown(token));
+    }
+    let history = History::new(branch.catalog.authority(), &current.head);
+    Ok(match history.find_token(token, view.head.seq).await? {
+        Some(_) => Sent::Landed,
+        None => Sent::Lost(current.clone()),
+    })
+}
+
+/// The entry of a token of the caller's, in the journal up to the base. Requests: 1 for each segment back to where the search begins.
+pub(super) async fn find(branch: &Branch, request: &Request, base: &Base) -> Result<Option<Entry>> {
+    let head = &base.snapshot.view.head;
+    let since = request.searched.unwrap_or_default();
+    if since < head.floor {
+        let expired = "the history in which this token may stand was pruned; look whether the rows are there";
+        return Err(Error::new(ErrorKind::TokenExpired, expired).with_token(request.token.clone()));
+    }
+    History::new(branch.catalog.authority(), head).find_token(&request.token, since).await
+}
+
+/// Whether this commit is in the journal already, among the entries not searched so far. No request while the tail holds them all.
+pub(super) async fn earlier(branch: &Branch, view: &HeadView, prepared: &mut Prepared) -> Result<Option<(u64, CommitId)>> {
+    if prepared.searched >= view.head.seq {
+        return Ok(None);
+    }
+    let token = &prepared.request.token;
+    let found = History::new(branch.catalog.authority(), &view.head).find_token(token, prepared.searched).await?;
+    match found {
+        None => {
+            prepared.searched = view.head.seq;
+            Ok(None)
+        }
+        Some(entry) if entry.request == prepared.digest => Ok(Some((entry.seq, entry.commit))),
+        Some(entry) => {
+            let problem = format!("the token {token} already names another commit, at seq {}; take a new token", entry.seq);
+            Err(Error::new(ErrorKind::TokenReused, problem).with_token(token.clone()))
+        }
+    }
+}

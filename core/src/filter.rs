@@ -1,0 +1,160 @@
+//! A filter over rows: a closed, serializable expression that every store evaluates the same way.
+
+use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, Scalar};
+use arrow_ord::cmp;
+use arrow_schema::{ArrowError, Schema};
+use arrow_select::filter::filter_record_batch;
+
+use crate::error::{Error, Result};
+
+/// A condition on a row. Null behaves as in SQL: a comparison with null is neither true nor false, and a row passes only if the whole is true.
+#[derive(Clone, Debug)]
+pub enum Filter {
+    /// Compares a column with a value.
+    Compare {
+        /// The column's name.
+        column: String,
+        /// How.
+        op: Comparison,
+        /// The value, of the column's type: an array of length 1.
+        value: ArrayRef,
+    },
+    /// The column is null.
+    IsNull(String),
+    /// All of these.
+    And(Vec<Filter>),
+    /// Any of these.
+    Or(Vec<Filter>),
+    /// Not this.
+    Not(Box<Filter>),
+}
+
+/// How a [`Filter`] compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterEqual,
+}
+
+impl Filter {
+    /// The names of the columns it reads, each once.
+    pub fn columns(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.collect(&mut names);
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn collect<'a>(&'a self, names: &mut Vec<&'a str>) {
+        match self {
+            Self::Compare { column, .. } | Self::IsNull(column) => names.push(column),
+            Self::And(all) | Self::Or(all) => all.iter().for_each(|filter| filter.collect(names)),
+            Self::Not(inner) => inner.collect(names),
+        }
+    }
+
+    /// Refuses a column the schema lacks, or a value of another type.
+    pub fn check(&self, schema: &Schema) -> Result<()> {
+        match self {
+            Self::Compare { column, value, .. } => {
+                let field = find(schema, column)?;
+                if value.len() != 1 || value.data_type() != field.data_type() {
+                    return Err(Error::invalid(format!(
+                        "column {column:?} is {}, the value compared with it is {}",
+                        field.data_type(),
+                        value.data_type()
+                    )));
+                }
+                Ok(())
+            }
+            Self::IsNull(column) => find(schema, column).map(|_| ()),
+            Self::And(all) | Self::Or(all) => all.iter().try_for_each(|filter| filter.check(schema)),
+            Self::Not(inner) => inner.check(schema),
+        }
+    }
+
+    /// For each row: true, false, or null for unknown.
+    pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
+        let column = |name: &str| batch.column_by_name(name).ok_or_else(|| ArrowError::SchemaError(format!("there is no column {name:?}")));
+        match self {
+            Self::Compare { column: name, op, value } => {
+                let (column, value) = (column(name)?, Scalar::new(value.clone()));
+                match op {
+                    Comparison::Equal => cmp::eq(column, &value),
+                    Comparison::NotEqual => cmp::neq(column, &value),
+                    Comparison::Less => cmp::lt(column, &value),
+                    Comparison::LessEqual => cmp::lt_eq(column, &value),
+                    Comparison::Greater => cmp::gt(column, &value),
+                    Comparison::GreaterEqual => cmp::gt_eq(column, &value),
+                }
+            }
+            Self::IsNull(name) => is_null(column(name)?),
+            Self::And(all) => fold(all, batch, true, and_kleene),
+            Self::Or(all) => fold(all, batch, false, or_kleene),
+            Self::Not(inner) => not(&inner.evaluate(batch)?),
+        }
+    }
+
+    /// The rows that pass.
+    pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        self.evaluate(batch)
+            .and_then(|mask| filter_record_batch(batch, &mask))
+            .map_err(|source| Error::invalid("the filter does not fit the rows").because(source))
+    }
+}
+
+fn find<'a>(schema: &'a Schema, column: &str) -> Result<&'a arrow_schema::Field> {
+    schema.field_with_name(column).map_err(|_| {
+        let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        Error::invalid(format!("there is no column {column:?}; the table has {}", known.join(", ")))
+    })
+}
+
+type Kleene = fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>;
+
+fn fold(all: &[Filter], batch: &RecordBatch, neutral: bool, join: Kleene) -> Result<BooleanArray, ArrowError> {
+    let mut mask = BooleanArray::from(vec![neutral; batch.num_rows()]);
+    for filter in all {
+        mask = join(&mask, &filter.evaluate(batch)?)?;
+    }
+    Ok(mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::Int64Array;
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::*;
+
+    fn compare(op: Comparison, value: i64) -> Filter {
+        Filter::Compare { column: "n".into(), op, value: Arc::new(Int64Array::from(vec![value])) }
+    }
+
+    #[test]
+    fn null_is_neither_true_nor_false() {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]));
+        let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
+        let rows = |filter: Filter| filter.apply(&batch).unwrap().num_rows();
+        assert_eq!(rows(compare(Comparison::Less, 3)), 1);
+        assert_eq!(rows(Filter::Not(Box::new(compare(Comparison::Less, 3)))), 1);
+        assert_eq!(rows(Filter::Or(vec![compare(Comparison::Less, 3), Filter::IsNull("n".into())])), 2);
+        assert_eq!(rows(Filter::And(vec![])), 3);
+        assert_eq!(rows(Filter::Or(vec![])), 0);
+    }
+}

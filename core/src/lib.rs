@@ -1,0 +1,30 @@
+//! Headwater's core: the traits a backend implements, the head format, and the commit protocol that stands on them.
+
+pub mod adapter;
+pub mod authority;
+mod branch;
+pub mod catalog;
+mod commit;
+pub mod error;
+pub mod filter;
+pub mod head;
+mod history;
+pub mod ids;
+pub mod json;
+pub mod memory;
+pub mod name;
+mod records;
+pub mod registry;
+pub mod schema;
+mod snapshot;
+pub mod store;
+mod tombstones;
+mod transaction;
+pub mod verify;
+
+pub use branch::Branch;
+pub use catalog::{Catalog, Parts, RetryPolicy};
+pub use commit::{Commit, CommittedTable, TransactOptions};
+pub use error::{Error, ErrorKind, Result, Retry};
+pub use snapshot::{At, LogEntry, Snapshot};
+pub use transaction::{Table, Transaction};

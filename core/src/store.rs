@@ -1,0 +1,226 @@
+//! What a data store must do: build immutable table versions as unreferenced objects, and read them back by exact identity.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::ids::{Incarnation, TableId};
+
+/// The exact physical identity of one immutable table version. Two pins are the same version if and only if they are equal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pin {
+    /// The version object's key, below the catalog's data root.
+    pub path: String,
+    /// Its size in bytes.
+    #[serde(with = "crate::json::count")]
+    pub size: u64,
+    /// What it must contain, as the store names it (`sha256:…` for a digest of the bytes).
+    pub id: String,
+}
+
+/// A table as its store sees it: where its objects go. A new incarnation shares no object with an older one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TableRef {
+    /// The table.
+    pub id: TableId,
+    /// Its present life.
+    pub incarnation: Incarnation,
+}
+
+impl TableRef {
+    /// The folder of this incarnation's objects, below the catalog's data root.
+    pub fn folder(&self) -> String {
+        format!("data/{}/{}", self.id.lower(), self.incarnation.lower())
+    }
+}
+
+/// Rows on their way into a table: a stream of batches of one schema.
+pub struct Rows {
+    /// The schema of every batch.
+    pub schema: SchemaRef,
+    /// The batches. An error in the stream fails the stage, and nothing of it is ever visible.
+    pub batches: BoxStream<'static, Result<RecordBatch>>,
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl Rows {
+    /// Rows that are in memory already.
+    pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { schema, batches: Box::pin(futures::stream::iter(batches.into_iter().map(Ok))) }
+    }
+}
+
+/// A change that makes a new version of a table. Closed: a store answers `Unsupported` to what it does not do, and that is tested.
+#[derive(Debug)]
+pub enum Change {
+    /// A new table (or a new incarnation) with this schema and these rows. Has no base.
+    Create(Rows),
+    /// The base's rows and these.
+    Append(Rows),
+    /// These rows instead of the base's, under the base's schema.
+    Overwrite(Rows),
+    /// The base's rows under this schema, which adds nullable columns at the end of the base's.
+    AddColumns(SchemaRef),
+}
+
+impl Change {
+    /// The change's name, as errors print it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create",
+            Self::Append(_) => "append",
+            Self::Overwrite(_) => "overwrite",
+            Self::AddColumns(_) => "add columns",
+        }
+    }
+}
+
+/// What a stage wrote: a version nobody sees until a head names its pin.
+#[derive(Clone, Debug)]
+pub struct Staged {
+    /// The new version.
+    pub pin: Pin,
+    /// The schema of the new version.
+    pub schema: SchemaRef,
+    /// Rows in the new version.
+    pub rows: u64,
+    /// Rows the change itself brought.
+    pub changed: u64,
+    /// SHA-256 (hex) of what the change brought, the same for the same rows in the same order: it tells a retry from another request.
+    pub content: String,
+    /// Whether everything the pin reaches survives a loss of power (where the objects' store does).
+    pub durability: Durability,
+    /// What a later [`DataStore::rebase`] needs, opaque to everyone else.
+    pub carry: Option<Arc<dyn std::any::Any + Send + Sync>>,
+}
+
+/// Whether staged data is only accepted, or safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// In a cache: a flush must come before any publish.
+    Staged,
+    /// In the object store.
+    Durable,
+}
+
+/// What a pin holds.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The schema of every batch a scan yields (before projection).
+    pub schema: SchemaRef,
+    /// Live rows.
+    pub rows: u64,
+    /// Bytes of all data files.
+    pub bytes: u64,
+    /// Data files.
+    pub files: u64,
+}
+
+/// What a scan should yield.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// Columns by name, in this order; all of them if `None`.
+    pub columns: Option<Vec<String>>,
+    /// Only rows for which this is true.
+    pub filter: Option<Filter>,
+    /// At most this many rows over all partitions together, where the caller reads them in order and stops; each partition stops there by itself.
+    pub limit: Option<u64>,
+}
+
+/// An independent part of a scan.
+pub struct Partition {
+    /// The schema of its batches (after projection).
+    pub schema: SchemaRef,
+    /// Rows before the filter, where known.
+    pub rows: Option<u64>,
+    /// Starts reading. Costs nothing before its first poll; may be called again.
+    pub open: Box<dyn Fn() -> BoxStream<'static, Result<RecordBatch>> + Send + Sync>,
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partition").field("schema", &self.schema).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+/// An object below the data root.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Object {
+    /// Its key.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// An object that a pin reaches and that must exist, unchanged, as long as anything names the pin.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reached {
+    /// The object.
+    pub object: Object,
+    /// SHA-256 (hex) of its bytes, where the store records one.
+    pub digest: Option<String>,
+    /// Whether it is a data file in a standard format (and not the store's own metadata).
+    pub data: bool,
+}
+
+/// Builds, reads and lists immutable table versions.
+///
+/// Nothing a store writes is visible before a head names its pin: every write is create-only under a fresh name, so a crash leaves
+/// unreferenced objects, and calling again leaves more of them; nothing else. Versions of one table may be built by many writers at once.
+///
+/// Cancellation: dropping a future leaves unreferenced objects at most.
+#[async_trait]
+pub trait DataStore: Send + Sync + fmt::Debug {
+    /// The kind recorded in the catalog, e.g. `parquet`.
+    fn kind(&self) -> &'static str;
+
+    /// Refuses, by name, a schema this store cannot keep exactly. No request.
+    fn check_schema(&self, schema: &SchemaRef) -> Result<()>;
+
+    /// Builds a new version: the base with the change. `base` is `None` exactly for [`Change::Create`].
+    ///
+    /// Rows must have the table's schema already (see [`crate::schema::Conform`]). Errors: `Unsupported` for a change this store does not
+    /// do, `Corrupt` for a damaged base, whatever the row stream yields, `Unavailable` from the object store.
+    async fn stage(&self, table: TableRef, base: Option<&Pin>, change: Change) -> Result<Staged>;
+
+    /// Puts an append, staged on an older base, on this base of the same incarnation and schema, reusing its data files. `None` if this
+    /// store cannot: the append must be staged again.
+    async fn rebase(&self, table: TableRef, staged: &Staged, base: &Pin) -> Result<Option<Staged>>;
+
+    /// What a pin holds. At most 1 request; none if the version was written or read by this store before and is still cached.
+    async fn describe(&self, pin: &Pin) -> Result<Description>;
+
+    /// The partitions of a scan. The filter is exact: no row that does not match is yielded.
+    async fn scan(&self, pin: &Pin, scan: &Scan) -> Result<Vec<Partition>>;
+
+    /// Everything these pins reach, themselves included, each object once: what several versions share is read once. Errors with `Corrupt`
+    /// when what names the objects is damaged.
+    async fn reach(&self, pins: &[Pin]) -> Result<Vec<Reached>>;
+
+    /// A barrier: what was staged before is durable when this returns. No request where staging is durable already.
+    async fn flush(&self) -> Result<()>;
+
+    /// Every object below the data root, referenced or not.
+    async fn list(&self) -> Result<Vec<Object>>;
+
+    /// Deletes objects. One that is not there is no error.
+    async fn reclaim(&self, paths: Vec<String>) -> Result<()>;
+}
+
+/// The error for a change a store does not do.
+pub fn unsupported_change(store: &dyn DataStore, change: &Change) -> Error {
+    Error::new(crate::ErrorKind::Unsupported, format!("the {} store does not support {}", store.kind(), change.name()))
+}

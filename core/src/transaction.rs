@@ -1,0 +1,402 @@
+//! A transaction: what a closure reads of its base, recorded, and what it asks to change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema, SchemaRef};
+use futures::StreamExt;
+
+use crate::adapter::{Plan, WriterKind};
+use crate::error::{Error, ErrorKind, Result};
+use crate::head::TableHead;
+use crate::ids::TableId;
+use crate::name::TableKey;
+use crate::schema::{Conform, check_schema, with_columns};
+use crate::snapshot::{Snapshot, describe};
+use crate::store::{Partition, Rows, Scan};
+
+impl From<RecordBatch> for Rows {
+    fn from(batch: RecordBatch) -> Self {
+        Self::new(batch.schema(), vec![batch])
+    }
+}
+
+impl From<Vec<RecordBatch>> for Rows {
+    /// No batch at all is no row of no column: appending it does nothing.
+    fn from(batches: Vec<RecordBatch>) -> Self {
+        let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
+        Self::new(schema, batches)
+    }
+}
+
+/// A table inside a transaction: of the base, or created by the transaction itself.
+#[derive(Clone, Debug)]
+pub struct Table {
+    key: TableKey,
+    schema: SchemaRef,
+    /// The table on the base; a new one has none yet.
+    head: Option<TableHead>,
+}
+
+impl Table {
+    /// Its name.
+    pub fn key(&self) -> &TableKey {
+        &self.key
+    }
+
+    /// Its schema.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+/// What a transaction did to one table so far.
+enum Pending {
+    Create { key: TableKey, schema: SchemaRef, recreate: Option<TableHead>, rows: Vec<Rows> },
+    Append(TableHead, SchemaRef, Vec<Rows>),
+    Overwrite(TableHead, SchemaRef, Vec<Rows>),
+    Rename(TableHead, TableKey),
+    Drop(TableHead),
+    AddColumns(TableHead, SchemaRef),
+}
+
+impl Pending {
+    fn is(&self, table: &Table) -> bool {
+        match (self, &table.head) {
+            (Self::Create { key, .. }, None) => *key == table.key,
+            (Self::Create { .. }, Some(_)) | (_, None) => false,
+            (
+                Self::Append(own, ..) | Self::Overwrite(own, ..) | Self::Rename(own, _) | Self::Drop(own) | Self::AddColumns(own, _),
+                Some(head),
+            ) => own.table_id == head.table_id,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Create { recreate: None, .. } => "create",
+            Self::Create { .. } => "recreate",
+            Self::Append(..) => "append",
+            Self::Overwrite(..) => "overwrite",
+            Self::Rename(..) => "rename",
+            Self::Drop(..) => "drop",
+            Self::AddColumns(..) => "add columns",
+        }
+    }
+
+    /// The writer kind it needs, where it needs one: a bare create fits both.
+    fn kind(&self) -> Option<WriterKind> {
+        match self {
+            Self::Create { recreate: None, rows, .. } => (!rows.is_empty()).then_some(WriterKind::Load),
+            Self::Append(..) | Self::Overwrite(..) => Some(WriterKind::Load),
+            Self::Create { .. } | Self::Rename(..) | Self::Drop(..) | Self::AddColumns(..) => Some(WriterKind::Schema),
+        }
+    }
+}
+
+/// What a transaction read of its base.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) tables: BTreeMap<TableId, TableHead>,
+    pub(crate) absent: BTreeSet<TableKey>,
+    /// The whole list of tables.
+    pub(crate) all: bool,
+    /// The dropped tables.
+    pub(crate) tombstones: bool,
+    /// Rows or row counts, and not only that a table is there and what its columns are.
+    pub(crate) contents: bool,
+}
+
+#[derive(Default)]
+struct State {
+    observed: Observed,
+    pending: Vec<Pending>,
+    finished: bool,
+}
+
+/// The closure's handle on its transaction. Everything it reads comes from one immutable base and enters the read set; what it asks to
+/// change is staged when the closure has returned, and published all at once. It does not see its own changes. Cheap to clone.
+#[derive(Clone)]
+pub struct Transaction {
+    base: Snapshot,
+    state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+impl Transaction {
+    pub(crate) fn new(base: Snapshot) -> Self {
+        Self { base, state: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The seq of the base.
+    pub fn base_seq(&self) -> u64 {
+        self.base.seq()
+    }
+
+    /// A table that must exist. Enters the read set: if it is dropped, renamed or gets other columns meanwhile, the closure runs again.
+    pub async fn table(&self, key: &str) -> Result<Table> {
+        match self.find(key).await? {
+            Some(table) => Ok(table),
+            // The error lists the names there are.
+            None => {
+                Err(self.base.table(key).err().unwrap_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no table {key:?}"))))
+            }
+        }
+    }
+
+    /// A table, if there is one of that name. Either answer enters the read set.
+    pub async fn find(&self, key: &str) -> Result<Option<Table>> {
+        let key: TableKey = key.parse()?;
+        {
+            let mut state = self.state();
+            for pending in &state.pending {
+                if let Pending::Create { key: own, schema, .. } = pending
+                    && *own == key
+                {
+                    return Ok(Some(Table { key, schema: schema.clone(), head: None }));
+                }
+            }
+            if self.base.heads().by_key(&key).is_none() {
+                state.observed.absent.insert(key);
+                return Ok(None);
+            }
+        }
+        let Some(head) = self.base.heads().by_key(&key).cloned() else { return Ok(None) };
+        let schema = describe(&self.base.catalog, &head).await?.schema;
+        self.state().observed.tables.insert(head.table_id, head.clone());
+        Ok(Some(Table { key, schema, head: Some(head) }))
+    }
+
+    /// The names of all tables. The whole list enters the read set: any create, drop, rename or change of columns runs the closure again.
+    pub async fn tables(&self) -> Result<Vec<TableKey>> {
+        self.state().observed.all = true;
+        Ok(self.base.tables().map(|head| head.key.clone()).collect())
+    }
+
+    /// The table's row count on the base. The table's contents enter the read set.
+    pub async fn rows(&self, table: &Table) -> Result<u64> {
+        Ok(self.read_contents(table)?.rows)
+    }
+
+    /// The partitions of a scan of the table on the base. The table's contents enter the read set.
+    pub async fn scan(&self, table: &Table, scan: &Scan) -> Result<Vec<Partition>> {
+        let head = self.read_contents(table)?;
+        self.base.catalog.store.scan(&head.pin, scan).await.map_err(|error| error.at("table", &head.key).during("scan"))
+    }
+
+    fn read_contents(&self, table: &Table) -> Result<TableHead> {
+        let Some(head) = &table.head else {
+            return Err(Error::invalid(format!(
+                "the table {:?} is created by this transaction: it has no rows to read yet",
+                table.key.as_str()
+            )));
+        };
+        let mut state = self.state();
+        state.observed.tables.insert(head.table_id, head.clone());
+        state.observed.contents = true;
+        Ok(head.clone())
+    }
+
+    /// A new, empty table. `AlreadyExists` if the name is taken.
+    pub async fn create_table(&self, key: &str, schema: SchemaRef) -> Result<Table> {
+        let key: TableKey = key.parse()?;
+        self.create(key, schema, None)
+    }
+
+    /// A new life for the last dropped table of that name: the same identity, no rows, and the schema it had or another one. Reads the
+    /// tombstones: 1 request for each drop or recreate ever made.
+    pub async fn recreate_table(&self, key: &str, schema: Option<SchemaRef>) -> Result<Table> {
+        let key: TableKey = key.parse()?;
+        self.state().observed.tombstones = true;
+        let tombstones = self.base.tombstones().await?;
+        let Some(tombstone) = tombstones.into_iter().find(|head| head.key == key) else {
+            return Err(Error::new(ErrorKind::NotFound, format!("no dropped table was named {:?}; create one instead", key.as_str())));
+        };
+        let schema = match schema {
+            Some(schema) => schema,
+            None => describe(&self.base.catalog, &tombstone).await?.schema,
+        };
+        self.create(key, schema, Some(tombstone))
+    }
+
+    fn create(&self, key: TableKey, schema: SchemaRef, recreate: Option<TableHead>) -> Result<Table> {
+        check_schema(&schema)?;
+        self.base.catalog.store.check_schema(&schema)?;
+        let mut state = self.state();
+        state.observed.absent.insert(key.clone());
+        let pending = |pending: &Pending| matches!(pending, Pending::Create { key: own, .. } if *own == key);
+        if self.base.heads().by_key(&key).is_some() || state.pending.iter().any(pending) {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("the table {:?} exists already", key.as_str())));
+        }
+        state.pending.push(Pending::Create { key: key.clone(), schema: schema.clone(), recreate, rows: Vec::new() });
+        Ok(Table { key, schema, head: None })
+    }
+
+    /// Adds rows. They are matched with the table's columns by name; see [`Conform`] for what is refused. No rows at all change nothing.
+    pub async fn append(&self, table: &Table, rows: impl Into<Rows>) -> Result<()> {
+        let Some(rows) = conform(table, rows.into())? else { return Ok(()) };
+        self.add(
+            table,
+            |pending| match pending {
+                Pending::Create { rows: all, recreate: None, .. } | Pending::Append(_, _, all) | Pending::Overwrite(_, _, all) => Ok(all),
+                other => Err(other.name()),
+            },
+            rows,
+            Pending::Append,
+        )
+    }
+
+    /// Puts these rows in the place of all the table has. The columns stay.
+    pub async fn overwrite(&self, table: &Table, rows: impl Into<Rows>) -> Result<()> {
+        let empty = Rows::new(table.schema.clone(), Vec::new());
+        let rows = conform(table, rows.into())?.unwrap_or(empty);
+        self.add(
+            table,
+            |pending| match pending {
+                Pending::Create { rows: all, recreate: None, .. } => Ok(all),
+                other => Err(other.name()),
+            },
+            rows,
+            Pending::Overwrite,
+        )
+    }
+
+    fn add(
+        &self,
+        table: &Table,
+        merge: impl FnOnce(&mut Pending) -> Result<&mut Vec<Rows>, &'static str>,
+        rows: Rows,
+        fresh: fn(TableHead, SchemaRef, Vec<Rows>) -> Pending,
+    ) -> Result<()> {
+        let mut state = self.state();
+        match (state.pending.iter_mut().find(|pending| pending.is(table)), &table.head) {
+            (Some(pending), _) => match merge(pending) {
+                Ok(all) => all.push(rows),
+                Err(earlier) => return Err(twice(table, earlier)),
+            },
+            (None, Some(head)) => state.pending.push(fresh(head.clone(), table.schema.clone(), vec![rows])),
+            (None, None) => return Err(Error::invalid(format!("the table {:?} belongs to another transaction", table.key.as_str()))),
+        }
+        Ok(())
+    }
+
+    /// Gives a table another name. Its identity, rows and history stay. `AlreadyExists` if the name is taken.
+    pub async fn rename_table(&self, table: &Table, to: &str) -> Result<()> {
+        let to: TableKey = to.parse()?;
+        if self.base.heads().by_key(&to).is_some() {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("the table {:?} exists already", to.as_str())));
+        }
+        self.state().observed.absent.insert(to.clone());
+        self.alter(table, |head| Pending::Rename(head, to))
+    }
+
+    /// Drops a table. Earlier snapshots still read it; its identity can be given a new life by [`Transaction::recreate_table`].
+    pub async fn drop_table(&self, table: &Table) -> Result<()> {
+        self.alter(table, Pending::Drop)
+    }
+
+    /// Adds nullable columns at the end. Rows that are there have nulls in them.
+    pub async fn add_columns(&self, table: &Table, columns: Vec<Field>) -> Result<()> {
+        let schema = with_columns(&table.schema, &columns)?;
+        self.base.catalog.store.check_schema(&schema)?;
+        self.alter(table, |head| Pending::AddColumns(head, schema))
+    }
+
+    fn alter(&self, table: &Table, change: impl FnOnce(TableHead) -> Pending) -> Result<()> {
+        let Some(head) = &table.head else {
+            return Err(Error::invalid(format!(
+                "the table {:?} is created by this transaction; change it in a later one",
+                table.key.as_str()
+            )));
+        };
+        let mut state = self.state();
+        if let Some(earlier) = state.pending.iter().find(|pending| pending.is(table)) {
+            return Err(twice(table, earlier.name()));
+        }
+        state.pending.push(change(head.clone()));
+        Ok(())
+    }
+
+    /// Ends the transaction: its writer kind, its plans, what it read. No plan is left where nothing would change.
+    pub(crate) async fn finish(&self) -> Result<(WriterKind, Vec<Plan>, Observed)> {
+        let (pending, observed) = {
+            let mut state = self.state();
+            state.finished = true;
+            (std::mem::take(&mut state.pending), state.observed.clone())
+        };
+        let mut kinds: BTreeMap<WriterKind, &'static str> = BTreeMap::new();
+        for pending in &pending {
+            if let Some(kind) = pending.kind() {
+                kinds.insert(kind, pending.name());
+            }
+        }
+        if let [(_, first), (_, second), ..] = kinds.iter().collect::<Vec<_>>()[..] {
+            let problem = format!("one commit has one kind of write, this one has {first} and {second}; make two");
+            return Err(Error::invalid(problem).during("prepare"));
+        }
+        // Nothing but creates without rows: a change of schema.
+        let kind = kinds.into_keys().next().unwrap_or(WriterKind::Schema);
+        let mut plans = Vec::with_capacity(pending.len());
+        for pending in pending {
+            plans.extend(plan(pending).await?);
+        }
+        Ok((kind, plans, observed))
+    }
+}
+
+fn twice(table: &Table, earlier: &str) -> Error {
+    Error::invalid(format!("this transaction has a {earlier} of the table {:?} already; make two commits", table.key.as_str()))
+}
+
+/// The rows in the table's schema; `None` where there is not even a batch.
+fn conform(table: &Table, rows: Rows) -> Result<Option<Rows>> {
+    if rows.schema.fields().is_empty() {
+        return Ok(None);
+    }
+    let key = table.key.clone();
+    let conform = Conform::new(&rows.schema, &table.schema).map_err(|error| error.at("table", &key))?;
+    let batches = rows.batches.map(move |batch| conform.apply(&batch?).map_err(|error| error.at("table", &key))).boxed();
+    Ok(Some(Rows { schema: table.schema.clone(), batches }))
+}
+
+async fn plan(pending: Pending) -> Result<Option<Plan>> {
+    Ok(Some(match pending {
+        Pending::Create { key, schema, recreate: None, rows } => {
+            Plan::Create { key, rows: chain(schema, rows).await?.0, properties: BTreeMap::new() }
+        }
+        Pending::Create { key, schema, recreate: Some(tombstone), rows } => {
+            Plan::Recreate { tombstone, key, rows: chain(schema, rows).await?.0 }
+        }
+        Pending::Append(head, schema, rows) => match chain(schema, rows).await? {
+            (rows, true) => Plan::Append(head, rows),
+            (_, false) => return Ok(None),
+        },
+        Pending::Overwrite(head, schema, rows) => match chain(schema, rows).await? {
+            (_, false) if head.rows == 0 => return Ok(None),
+            (rows, _) => Plan::Overwrite(head, rows),
+        },
+        Pending::Rename(head, to) => Plan::Rename(head, to),
+        Pending::Drop(head) => Plan::Drop(head),
+        Pending::AddColumns(head, schema) => Plan::AddColumns(head, schema),
+    }))
+}
+
+/// All rows as one stream without empty batches, and whether there is any.
+async fn chain(schema: SchemaRef, rows: Vec<Rows>) -> Result<(Rows, bool)> {
+    let full = |batch: &Result<RecordBatch>| std::future::ready(batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
+    let mut batches = futures::stream::iter(rows).flat_map(|rows| rows.batches).filter(full).boxed();
+    let Some(first) = batches.next().await else { return Ok((Rows { schema, batches }, false)) };
+    let batches = futures::stream::iter([Ok(first?)]).chain(batches).boxed();
+    Ok((Rows { schema, batches }, true))
+}

@@ -1,0 +1,210 @@
+//! Verification: reads everything a catalog's heads reach and compares it with what should be there. Changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::catalog::{Catalog, Inner, catalog_key};
+use crate::error::{Error, Result};
+use crate::head::{Checkpoint, Head, Heads, Segment, StoredBody, Tombstones};
+use crate::history::History;
+use crate::ids::Token;
+use crate::name::{BranchName, RecordKey};
+use crate::store::{Object, Pin};
+use crate::tombstones;
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Everything that is not as it should be.
+    pub problems: Vec<Problem>,
+    /// Objects and control records nothing refers to: what crashed or lost attempts left behind, or what a writer is just staging. Harmless.
+    pub reclaimable_objects: u64,
+    /// Their bytes.
+    pub reclaimable_bytes: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn ok(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The branch, where it is about one.
+    pub branch: Option<BranchName>,
+    /// What is wrong, with the object's name.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.branch {
+            Some(branch) => write!(f, "branch {branch}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+/// How far a verification looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Control objects and version objects are read; data files are checked to be there, with the right size.
+    Metadata,
+    /// Data files are read, too, and their digests compared.
+    Data,
+}
+
+/// What heads reach.
+#[derive(Default)]
+struct Reachable {
+    records: BTreeSet<RecordKey>,
+    pins: BTreeMap<Pin, BranchName>,
+}
+
+impl Catalog {
+    /// Verifies every branch: the whole journal is folded and compared with every checkpoint and with the head (rules 2 to 4, 6, 8, 16), and
+    /// everything any retained version reaches must be there. Writers may go on meanwhile. Reads O(history) objects.
+    pub async fn verify(&self, depth: Depth) -> Result<VerifyReport> {
+        let (catalog, mut problems) = (self.0.as_ref(), Vec::new());
+        // Listed before any head is read: what is listed here and reached from no head is referenced by nobody. Listed again afterwards: what
+        // a head reaches must be there by then.
+        let before = catalog.store.list().await?;
+        let records_before = catalog.authority().list_records("").await?;
+        let mut reachable = Reachable::default();
+        reachable.records.insert(catalog_key());
+        for branch in catalog.authority().list_branches().await? {
+            let found = |error: Error| Problem { branch: Some(branch.clone()), what: error.to_string() };
+            match self.line(&branch).read(catalog).await {
+                Ok(view) => problems.extend(journal(catalog, &view.head, &mut reachable).await.map_err(found).err()),
+                Err(error) => problems.push(found(error)),
+            }
+        }
+        let after: BTreeMap<String, u64> = catalog.store.list().await?.into_iter().map(|object| (object.path, object.size)).collect();
+        let (reached, damaged) = reach(catalog, &reachable.pins).await;
+        problems.extend(damaged);
+        let mut referenced = BTreeSet::new();
+        for reached in reached {
+            problems.extend(check(catalog, &after, &reached, depth).await.map(|what| Problem { branch: None, what }));
+            referenced.insert(reached.object.path);
+        }
+        let mut report = VerifyReport { problems, ..VerifyReport::default() };
+        for object in before.iter().filter(|object| !referenced.contains(&object.path)) {
+            report.reclaimable_objects += 1;
+            report.reclaimable_bytes += object.size;
+        }
+        for key in records_before.iter().filter(|key| !reachable.records.contains(key)) {
+            if let Some((body, _)) = catalog.authority().read_record(key).await? {
+                report.reclaimable_objects += 1;
+                report.reclaimable_bytes += body.len() as u64;
+            }
+        }
+        report.problems.sort();
+        report.problems.dedup();
+        Ok(report)
+    }
+}
+
+async fn check(catalog: &Inner, listed: &BTreeMap<String, u64>, reached: &crate::store::Reached, depth: Depth) -> Option<String> {
+    let Object { path, size } = &reached.object;
+    match listed.get(path) {
+        None => return Some(format!("{path} is missing; restore it, nothing but Headwater may remove objects here")),
+        Some(found) if found != size => return Some(format!("{path} has {found} bytes and should have {size}; restore it")),
+        Some(_) => {}
+    }
+    let (Depth::Data, Some(digest)) = (depth, &reached.digest) else { return None };
+    match read_digest(catalog, path).await {
+        Ok(found) if found == *digest => None,
+        Ok(_) => Some(format!("{path} was changed: its digest is another than recorded; restore it")),
+        Err(error) => Some(format!("{path} cannot be read: {error}")),
+    }
+}
+
+async fn read_digest(catalog: &Inner, path: &str) -> Result<String> {
+    use futures::TryStreamExt;
+    use object_store::ObjectStoreExt;
+    use sha2::Digest;
+    let mut hash = sha2::Sha256::new();
+    let mut stream = catalog.parts.objects.get(&object_store::path::Path::from(path)).await?.into_stream();
+    while let Some(bytes) = stream.try_next().await? {
+        hash.update(&bytes);
+    }
+    Ok(crate::json::hex(&hash.finalize()))
+}
+
+/// Everything the pins reach. Where something is damaged, pin by pin, so that each damaged one is named.
+async fn reach(catalog: &Inner, pins: &BTreeMap<Pin, BranchName>) -> (Vec<crate::store::Reached>, Vec<Problem>) {
+    let all: Vec<Pin> = pins.keys().cloned().collect();
+    if let Ok(reached) = catalog.store.reach(&all).await {
+        return (reached, Vec::new());
+    }
+    let (mut reached, mut problems) = (Vec::new(), Vec::new());
+    for (pin, branch) in pins {
+        match catalog.store.reach(std::slice::from_ref(pin)).await {
+            Ok(objects) => reached.extend(objects),
+            Err(error) => problems.push(Problem { branch: Some(branch.clone()), what: error.to_string() }),
+        }
+    }
+    (reached, problems)
+}
+
+/// Folds a branch's whole journal, checking every checkpoint and the head on the way.
+async fn journal(catalog: &Inner, head: &Head, reachable: &mut Reachable) -> Result<()> {
+    let history = History::new(catalog.authority(), head);
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut next = head.segments.first().cloned();
+    while let Some(pointer) = next {
+        let segment = history.segment(&pointer).await?;
+        reachable.records.insert(pointer.key(&head.branch, head.incarnation));
+        next = segment.segments.first().cloned();
+        segments.push(segment);
+    }
+    let mut state = Checkpoint { tables: Heads::default(), tombstones: Tombstones::default() };
+    let mut tokens = BTreeSet::new();
+    for segment in segments.iter().rev() {
+        for entry in &segment.entries {
+            fold(&history, entry, &mut state, &mut tokens, reachable).await?;
+        }
+        if state != segment.checkpoint {
+            return Err(Error::corrupt(&head.branch, format!("the checkpoint of segment {} is not what the journal says", segment.number)));
+        }
+    }
+    for entry in &head.tail {
+        fold(&history, entry, &mut state, &mut tokens, reachable).await?;
+    }
+    if state != head.checkpoint() {
+        return Err(Error::corrupt(&head.branch, "the head's tables are not what the journal says"));
+    }
+    let (_, keys) = tombstones::read_all(catalog.authority(), &head.tombstones).await?;
+    reachable.records.extend(keys);
+    Ok(())
+}
+
+async fn fold(
+    history: &History<'_>,
+    entry: &crate::head::Entry,
+    state: &mut Checkpoint,
+    tokens: &mut BTreeSet<Token>,
+    reachable: &mut Reachable,
+) -> Result<()> {
+    let at = |error: Error| error.at("seq", entry.seq);
+    if !tokens.insert(entry.token.clone()) {
+        return Err(at(Error::corrupt(&entry.token, "the token names two commits")));
+    }
+    if let StoredBody::Record(pointer) = &entry.body {
+        reachable.records.insert(pointer.key.clone());
+    }
+    let body = history.body(entry).await.map_err(at)?;
+    if !body.reads.hold(&state.tables, &state.tombstones)? {
+        return Err(at(Error::corrupt(entry.commit, "the commit's read set is not the state before it")));
+    }
+    history.apply(state, entry, &body).map_err(at)?;
+    for event in &body.events {
+        if let (Some(pin), Some(head)) = (event.pin(), state.tables.by_id(event.table_id())) {
+            reachable.pins.entry(pin.clone()).or_insert_with(|| head.owner.clone());
+        }
+    }
+    Ok(())
+}

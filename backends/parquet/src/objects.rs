@@ -1,0 +1,131 @@
+//! The requests this store makes, with what their failures mean for objects that a pin reaches.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use headwater_core::json::sha256;
+use headwater_core::{Error, ErrorKind, Result};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+
+/// The object store, by keys below the data root.
+#[derive(Clone, Debug)]
+pub(crate) struct Objects(pub(crate) Arc<dyn ObjectStore>);
+
+/// An object that something names, with its recorded size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) size: u64,
+}
+
+impl Named<'_> {
+    pub(crate) fn corrupt(&self, what: impl std::fmt::Display) -> Error {
+        Error::corrupt(self.path, format!("{what}; run `headwater verify`"))
+    }
+
+    /// The key. A path only a damaged object holds is `Corrupt`.
+    pub(crate) fn key(&self) -> Result<Path> {
+        match Path::parse(self.path) {
+            Ok(key) if key.as_ref() == self.path && self.path.starts_with("data/") => Ok(key),
+            _ => Err(self.corrupt("the object's name is no name of a table's object")),
+        }
+    }
+
+    fn check_size(&self, actual: u64) -> Result<()> {
+        if actual == self.size {
+            return Ok(());
+        }
+        Err(self.corrupt(format!("the object has {actual} bytes instead of {}", self.size)))
+    }
+
+    fn failed(&self, error: object_store::Error) -> Error {
+        match error {
+            object_store::Error::NotFound { .. } => self.corrupt("the object is missing").because(error),
+            error => Error::from(error).at("object", self.path),
+        }
+    }
+}
+
+impl Objects {
+    /// Writes a new object whole. 1 request.
+    ///
+    /// Names are fresh, so an object that exists already can only be this one, written by an attempt whose reply was lost; it is read back
+    /// to be sure.
+    pub(crate) async fn create(&self, path: &str, bytes: Bytes) -> Result<()> {
+        let named = Named { path, size: bytes.len() as u64 };
+        let key = named.key()?;
+        let options = PutOptions { mode: PutMode::Create, ..Default::default() };
+        match self.0.put_opts(&key, PutPayload::from(bytes.clone()), options).await {
+            Ok(_) => Ok(()),
+            Err(error @ object_store::Error::AlreadyExists { .. }) => match self.whole(named).await {
+                Ok(found) if found == bytes => Ok(()),
+                _ => Err(Error::from(error).at("object", path)),
+            },
+            Err(error) => Err(Error::from(error).at("object", path)),
+        }
+    }
+
+    /// Reads an object whole and checks its size. 1 request.
+    pub(crate) async fn whole(&self, named: Named<'_>) -> Result<Bytes> {
+        let key = named.key()?;
+        let result = self.0.get_opts(&key, GetOptions::default()).await.map_err(|error| named.failed(error))?;
+        // Before the body is read: a wrong object may be of any size.
+        named.check_size(result.meta.size)?;
+        let bytes = result.bytes().await.map_err(|error| named.failed(error))?;
+        named.check_size(bytes.len() as u64)?;
+        Ok(bytes)
+    }
+
+    /// [`Objects::whole`], also checking the SHA-256 digest (hex).
+    pub(crate) async fn verified(&self, named: Named<'_>, digest: &str) -> Result<Bytes> {
+        let bytes = self.whole(named).await?;
+        if sha256(&bytes) == digest {
+            return Ok(bytes);
+        }
+        Err(named.corrupt("the object's bytes do not match its recorded digest"))
+    }
+
+    /// Reads one range and checks the object's size. 1 request; 1 more to tell the cause of a failure.
+    pub(crate) async fn range(&self, named: Named<'_>, range: Range<u64>) -> Result<Bytes> {
+        let key = named.key()?;
+        let length = range.end - range.start;
+        let options = GetOptions { range: Some(GetRange::Bounded(range)), ..Default::default() };
+        let read = async {
+            let result = self.0.get_opts(&key, options).await?;
+            let size = result.meta.size;
+            Ok((size, result.bytes().await?))
+        };
+        let (size, bytes) = match read.await {
+            Ok(read) => read,
+            Err(error) => return Err(self.explain(named, &key, error).await),
+        };
+        named.check_size(size)?;
+        if bytes.len() as u64 == length { Ok(bytes) } else { Err(named.corrupt("the object is shorter than its recorded size")) }
+    }
+
+    /// Reads ranges, near ones together.
+    pub(crate) async fn ranges(&self, named: Named<'_>, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let key = named.key()?;
+        let parts = match self.0.get_ranges(&key, ranges).await {
+            Ok(parts) => parts,
+            Err(error) => return Err(self.explain(named, &key, error).await),
+        };
+        let fits =
+            parts.len() == ranges.len() && parts.iter().zip(ranges).all(|(part, range)| part.len() as u64 == range.end - range.start);
+        if fits { Ok(parts) } else { Err(named.corrupt("the object is shorter than its recorded size")) }
+    }
+
+    /// Stores report a range outside an object in ways of their own: the size tells damage from a passing failure.
+    async fn explain(&self, named: Named<'_>, key: &Path, error: object_store::Error) -> Error {
+        let error = named.failed(error);
+        if error.kind() == ErrorKind::Unavailable
+            && let Ok(meta) = self.0.head(key).await
+            && let Err(wrong) = named.check_size(meta.size)
+        {
+            return wrong.because(error);
+        }
+        error
+    }
+}

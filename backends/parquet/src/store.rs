@@ -1,0 +1,260 @@
+//! The store: what a change writes, and the [`DataStore`] over it.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use futures::future::{try_join, try_join_all};
+use futures::{StreamExt, TryStreamExt};
+use headwater_core::ids::Mint;
+use headwater_core::schema::schema_hash;
+use headwater_core::store::{Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef};
+use headwater_core::{Error, Result};
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use crate::cache::Cache;
+use crate::objects::{Named, Objects};
+use crate::scan::Plan;
+use crate::settings::Settings;
+use crate::types;
+use crate::version::{DataFile, NewVersion, Version, extend};
+use crate::write::{Target, Written, write};
+
+pub(crate) const KIND: &str = "parquet";
+
+/// Tables as Parquet files on an object store.
+///
+/// Every object is written once, under a fresh name, and never changed. Reading a version checks size and digest of its version object
+/// against the pin; what does not match is `Corrupt`, and so is anything missing that a pin reaches.
+///
+/// Cancellation: a dropped stage leaves unreferenced objects at most; a multipart upload under way is aborted by a task of its own.
+#[derive(Debug)]
+pub struct ParquetStore {
+    pub(crate) objects: Objects,
+    pub(crate) mint: Mint,
+    pub(crate) settings: Settings,
+    pub(crate) cache: Cache,
+}
+
+/// What a rebase needs: the files an append brought.
+#[derive(Debug)]
+struct Appended(Vec<DataFile>);
+
+impl ParquetStore {
+    /// A store whose keys begin at the object store's root, with default settings. No request.
+    pub fn new(objects: Arc<dyn ObjectStore>, mint: &Mint) -> Self {
+        let settings = Settings::default();
+        Self { objects: Objects(objects), mint: mint.clone(), cache: Cache::new(settings.cache_bytes), settings }
+    }
+
+    /// The same store with other settings. `InvalidInput` for a setting that allows no progress.
+    pub fn with_settings(self, settings: Settings) -> Result<Self> {
+        settings.check()?;
+        Ok(Self { cache: Cache::new(settings.cache_bytes), settings, ..self })
+    }
+
+    fn target(&self, table: TableRef) -> Target {
+        Target { objects: self.objects.clone(), mint: self.mint.clone(), settings: self.settings.clone(), table }
+    }
+
+    async fn base<'a>(&self, table: TableRef, base: Option<&'a Pin>) -> Result<(&'a Pin, Arc<Version>)> {
+        let base = base.ok_or_else(|| Error::invalid("only a table's creation has no base version"))?;
+        own(table, base)?;
+        Ok((base, self.version(base).await?))
+    }
+
+    /// Writes what waits: the version objects and, in parallel, the last data file.
+    async fn publish(&self, waiting: Option<(String, bytes::Bytes)>, versions: Vec<NewVersion>) -> Result<NewVersion> {
+        let data = async {
+            match waiting {
+                Some((path, bytes)) => self.objects.create(&path, bytes).await,
+                None => Ok(()),
+            }
+        };
+        let lists = versions.iter().map(|new| self.objects.create(&new.pin.path, new.bytes.clone()));
+        try_join(data, try_join_all(lists)).await?;
+        for new in &versions {
+            self.cache.put(new.pin.clone(), new.version.clone());
+        }
+        versions.into_iter().next_back().ok_or_else(|| Error::invalid("no version was built"))
+    }
+
+    /// Encodes rows and puts them after `base`.
+    async fn add(&self, table: TableRef, base: (Option<&Pin>, &Version), rows: Rows) -> Result<(NewVersion, Written)> {
+        let target = self.target(table);
+        let mut written = write(&target, &base.1.schema, rows).await?;
+        let versions = extend(base, &written.files, || target.fresh("version.json"))?;
+        let new = self.publish(written.waiting.take(), versions).await?;
+        Ok((new, written))
+    }
+}
+
+/// Refuses a base of another table or another life of it: a new incarnation shares no object with an older one.
+fn own(table: TableRef, base: &Pin) -> Result<()> {
+    if base.path.strip_prefix(&table.folder()).is_some_and(|rest| rest.starts_with('/')) {
+        return Ok(());
+    }
+    Err(Error::invalid("the base version is not one of this table's incarnation").at("object", &base.path))
+}
+
+fn staged(new: &NewVersion, changed: u64, content: String) -> Staged {
+    Staged {
+        pin: new.pin.clone(),
+        schema: new.version.schema.clone(),
+        rows: new.version.total.rows,
+        changed,
+        content,
+        durability: Durability::Durable,
+        carry: None,
+    }
+}
+
+#[async_trait]
+impl DataStore for ParquetStore {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn check_schema(&self, schema: &SchemaRef) -> Result<()> {
+        types::check_schema(schema)
+    }
+
+    #[tracing::instrument(level = "debug", skip_all, fields(change = change.name()))]
+    async fn stage(&self, table: TableRef, base: Option<&Pin>, change: Change) -> Result<Staged> {
+        match change {
+            Change::Create(rows) => {
+                if base.is_some() {
+                    return Err(Error::invalid("a table is created without a base version"));
+                }
+                types::check_schema(&rows.schema)?;
+                let empty = Version::empty(rows.schema.clone());
+                let (new, written) = self.add(table, (None, &empty), rows).await?;
+                Ok(staged(&new, written.rows(), written.content(&new.version.schema)))
+            }
+            Change::Overwrite(rows) => {
+                let (_, version) = self.base(table, base).await?;
+                let empty = Version::empty(version.schema.clone());
+                let (new, written) = self.add(table, (None, &empty), rows).await?;
+                Ok(staged(&new, written.rows(), written.content(&new.version.schema)))
+            }
+            Change::Append(rows) => {
+                let (pin, version) = self.base(table, base).await?;
+                self.append(table, pin, &version, rows).await
+            }
+            Change::AddColumns(schema) => {
+                let (_, version) = self.base(table, base).await?;
+                let schema = added(&version.schema, &schema)?;
+                let new = version.with_schema(schema.clone()).seal(self.target(table).fresh("version.json"))?;
+                let new = self.publish(None, vec![new]).await?;
+                Ok(staged(&new, 0, Written::default().content(&schema)))
+            }
+        }
+    }
+
+    #[tracing::instrument(level = "debug", skip_all)]
+    async fn rebase(&self, table: TableRef, before: &Staged, base: &Pin) -> Result<Option<Staged>> {
+        own(table, base)?;
+        let Some(appended) = before.carry.as_ref().and_then(|carry| carry.downcast_ref::<Appended>()) else { return Ok(None) };
+        let version = self.version(base).await?;
+        if own(table, &before.pin).is_err() || version.schema.fields() != before.schema.fields() {
+            return Ok(None);
+        }
+        if version.recent.iter().any(|file| appended.0.iter().any(|ours| ours.path == file.path)) {
+            return Err(Error::invalid("the base holds these rows already").at("object", &base.path));
+        }
+        let mut after = before.clone();
+        if appended.0.is_empty() {
+            after.pin = base.clone();
+            after.rows = version.total.rows;
+            return Ok(Some(after));
+        }
+        let target = self.target(table);
+        let versions = extend((Some(base), &version), &appended.0, || target.fresh("version.json"))?;
+        let new = self.publish(None, versions).await?;
+        (after.pin, after.rows) = (new.pin, new.version.total.rows);
+        Ok(Some(after))
+    }
+
+    async fn describe(&self, pin: &Pin) -> Result<Description> {
+        let version = self.version(pin).await?;
+        let total = version.total;
+        Ok(Description { schema: version.schema.clone(), rows: total.rows, bytes: total.bytes, files: total.files })
+    }
+
+    #[tracing::instrument(level = "debug", skip_all)]
+    async fn scan(&self, pin: &Pin, scan: &Scan) -> Result<Vec<Partition>> {
+        let version = self.version(pin).await?;
+        let plan = Plan::new(self.objects.clone(), self.settings.clone(), version.schema.clone(), scan)?;
+        plan.partitions(self.files(pin).await?)
+    }
+
+    async fn reach(&self, pins: &[Pin]) -> Result<Vec<Reached>> {
+        self.reachable(pins).await
+    }
+
+    async fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<Object>> {
+        let listed = self.objects.0.list(Some(&Path::from("data")));
+        let objects = listed.map_ok(|meta| Object { path: meta.location.to_string(), size: meta.size });
+        objects.try_collect().await.map_err(|error: object_store::Error| Error::from(error).during("list"))
+    }
+
+    async fn reclaim(&self, paths: Vec<String>) -> Result<()> {
+        let keys = paths.iter().map(|path| Named { path, size: 0 }.key().map_err(|_| outside(path))).collect::<Result<Vec<_>>>()?;
+        let mut deleted = self.objects.0.delete_stream(futures::stream::iter(keys.into_iter().map(Ok)).boxed());
+        while let Some(result) = deleted.next().await {
+            match result {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(Error::from(error).during("reclaim")),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ParquetStore {
+    async fn append(&self, table: TableRef, pin: &Pin, version: &Version, rows: Rows) -> Result<Staged> {
+        let target = self.target(table);
+        let mut written = write(&target, &version.schema, rows).await?;
+        let content = written.content(&version.schema);
+        let mut staged = if written.files.is_empty() {
+            // The base and nothing is the base.
+            Staged {
+                pin: pin.clone(),
+                schema: version.schema.clone(),
+                rows: version.total.rows,
+                changed: 0,
+                content,
+                durability: Durability::Durable,
+                carry: None,
+            }
+        } else {
+            let versions = extend((Some(pin), version), &written.files, || target.fresh("version.json"))?;
+            let new = self.publish(written.waiting.take(), versions).await?;
+            self::staged(&new, written.rows(), content)
+        };
+        staged.carry = Some(Arc::new(Appended(written.files)));
+        Ok(staged)
+    }
+}
+
+/// The base's columns, exactly, and the new ones.
+fn added(base: &SchemaRef, asked: &SchemaRef) -> Result<SchemaRef> {
+    let kept = base.fields().len();
+    let prefix = asked.fields().iter().take(kept).cloned().collect::<Vec<_>>();
+    if schema_hash(&arrow_schema::Schema::new(prefix)) != schema_hash(base) {
+        return Err(Error::invalid("columns can only be added at the end of the table's; the others must stay as they are"));
+    }
+    let new: Vec<arrow_schema::Field> = asked.fields().iter().skip(kept).map(|field| field.as_ref().clone()).collect();
+    let schema = headwater_core::schema::with_columns(base, &new)?;
+    types::check_schema(&schema)?;
+    Ok(Arc::new(schema.as_ref().clone().with_metadata(base.metadata().clone())))
+}
+
+fn outside(path: &str) -> Error {
+    Error::invalid("only objects below data/ can be reclaimed").at("object", path)
+}

@@ -1,0 +1,55 @@
+//! Effect adapters: one module per kind of write. They drive stores only through `DataStore`, so they serve every store alike.
+
+pub mod load;
+pub mod schema;
+
+use headwater_core::Result;
+use headwater_core::adapter::Effect;
+use headwater_core::head::{Event, TableHead};
+use headwater_core::ids::{Incarnation, Mint, TableId};
+use headwater_core::json::sha256;
+use headwater_core::name::TableKey;
+use headwater_core::registry::Expected;
+use headwater_core::schema::schema_hash;
+use headwater_core::store::{Change, DataStore, Rows, Staged, TableRef};
+
+pub use load::Load;
+pub use schema::Schema;
+
+/// What this crate registers.
+pub const EXPECTED: &[Expected] = &[("adapter", "load"), ("adapter", "schema")];
+
+/// Stages a new table under a fresh identity.
+async fn create(
+    store: &dyn DataStore,
+    mint: &Mint,
+    key: TableKey,
+    rows: Rows,
+    properties: std::collections::BTreeMap<String, String>,
+) -> Result<Effect> {
+    let table = TableRef { id: TableId(mint.ulid()), incarnation: Incarnation(mint.ulid()) };
+    let staged = store.stage(table, None, Change::Create(rows)).await?;
+    let schema_hash = schema_hash(&staged.schema);
+    let request = format!("create {} {schema_hash} {} {}", sha256(key.as_str().as_bytes()), staged.changed, staged.content);
+    let event = Event::Registered {
+        table_id: table.id,
+        incarnation_id: table.incarnation,
+        key,
+        pin: staged.pin.clone(),
+        rows: staged.rows,
+        schema_hash,
+        properties,
+    };
+    Ok(Effect { event, staged: Some(staged), base: None, append: false, request })
+}
+
+/// The event for a new version of a table.
+fn written(head: &TableHead, staged: &Staged) -> Event {
+    Event::Written {
+        table_id: head.table_id,
+        incarnation_id: head.incarnation_id,
+        pin: staged.pin.clone(),
+        rows: staged.rows,
+        schema_hash: schema_hash(&staged.schema),
+    }
+}

@@ -1,0 +1,71 @@
+//! `verify` and `adapters`: whether all is well, and what this build can do.
+
+use headwater::registry::Part;
+use headwater::verify::Depth;
+use serde_json::json;
+
+use super::args::{Common, Verify};
+use super::failure::Failure;
+use super::output::{print, style};
+use super::render::{Grid, count, visible};
+
+/// Runs `verify`.
+pub(crate) async fn verify(args: &Verify, common: &Common) -> Result<(), Failure> {
+    let catalog = super::open(&args.root.url).await?;
+    let report = catalog.verify(if args.data { Depth::Data } else { Depth::Metadata }).await?;
+    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    if common.json {
+        let document = json!({
+            "ok": report.ok(),
+            "problems": problems,
+            "reclaimable": {"objects": report.reclaimable_objects, "bytes": report.reclaimable_bytes},
+        });
+        print(&format!("{document}\n"))?;
+    } else {
+        let mut text = String::new();
+        for problem in &problems {
+            text.push_str(&format!("problem: {}\n", visible(problem)));
+        }
+        let verdict = if report.ok() { "ok".to_owned() } else { count(problems.len() as u64, "problem") };
+        let objects = count(report.reclaimable_objects, "object");
+        text.push_str(&format!("{verdict} · {objects} ({}) reclaimable\n", count(report.reclaimable_bytes, "byte")));
+        print(&text)?;
+    }
+    if report.ok() { Ok(()) } else { Err(Failure::Said(1)) }
+}
+
+/// Runs `adapters`.
+pub(crate) fn adapters(common: &Common) -> Result<(), Failure> {
+    let registry = headwater::registry()?;
+    let (mut authorities, mut stores, mut adapters) = (Vec::new(), Vec::new(), Vec::new());
+    let mut grid = Grid::new(style(), &["part", "name", "for", "what"]);
+    for registration in registry.parts() {
+        let name = registration.name.to_owned();
+        match &registration.part {
+            Part::Backend(backend) => {
+                let schemes: Vec<String> = backend.schemes.iter().map(|scheme| format!("{scheme}://")).collect();
+                grid.texts(["authority".into(), name, schemes.join(", "), backend.summary.into()]);
+                authorities.push(json!({"kind": registration.name, "schemes": backend.schemes, "summary": backend.summary}));
+            }
+            Part::Store(store) => {
+                grid.texts(["store".into(), name.clone(), format!("--store {name}"), store.summary.into()]);
+                stores.push(json!({"kind": registration.name, "summary": store.summary}));
+            }
+            Part::Adapter(adapter) => {
+                let (kind, class) = (adapter.kind().name(), adapter.class().name());
+                grid.texts(["adapter".into(), name, format!("{kind}, {class}"), adapter.summary().into()]);
+                adapters.push(json!({"kind": kind, "class": class, "summary": adapter.summary()}));
+            }
+        }
+    }
+    if common.json {
+        let missing: Vec<_> = headwater::MISSING.iter().map(|(name, feature)| json!({"name": name, "feature": feature})).collect();
+        let document = json!({"authorities": authorities, "stores": stores, "adapters": adapters, "missing": missing});
+        return print(&format!("{document}\n"));
+    }
+    let mut text = grid.render();
+    for (name, feature) in headwater::MISSING {
+        text.push_str(&format!("missing: {name}; build with --features {feature}\n"));
+    }
+    print(&text)
+}

@@ -1,0 +1,217 @@
+//! `load`: files into tables, as one commit.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::SchemaRef;
+use headwater::ids::{Mint, SystemEnvironment, Token};
+use headwater::name::{BranchName, TableKey};
+use headwater::schema::schema_hash;
+use headwater::{Catalog, Commit, Error, ErrorKind, Result, TransactOptions, Transaction};
+use serde_json::json;
+
+use super::args::{Common, Load, Mode};
+use super::failure::Failure;
+use super::input::{Input, Reading};
+use super::output::{print, style};
+use super::progress::Progress;
+use super::render::{Grid, count};
+
+/// How often the files are checked again because their tables' columns changed meanwhile.
+const CHECKS: usize = 16;
+const DEFAULT_BRANCH: &str = "main";
+const DEFAULT_STORE: &str = "parquet";
+
+/// Runs `load`.
+pub(crate) async fn run(args: Load, common: Common) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    if let Some((name, _)) = args.tables.iter().find(|(name, _)| !seen.insert(name)) {
+        return Err(Failure::Usage(format!("--table {name} is given twice; a load takes one file for each table")));
+    }
+    let keys = args.tables.iter().map(|(name, _)| name.parse::<TableKey>()).collect::<Result<Vec<_>>>()?;
+    common.branch.parse::<BranchName>()?;
+    let token = args.committing.token.as_deref().map(str::parse::<Token>).transpose()?;
+    let paths: Vec<PathBuf> = args.tables.iter().map(|(_, path)| path.clone()).collect();
+
+    let progress = Progress::new(common.json);
+    let reading = Reading { format: args.format, nulls: args.nulls.clone().into(), progress: progress.clone() };
+    let plan = Plan { args: &args, common: &common, keys, paths, reading, token };
+    let committed = plan.commit().await;
+    progress.end();
+    report(&committed?, &common)
+}
+
+struct Plan<'a> {
+    args: &'a Load,
+    common: &'a Common,
+    keys: Vec<TableKey>,
+    paths: Vec<PathBuf>,
+    reading: Reading,
+    token: Option<Token>,
+}
+
+/// The columns of each table, where it is there: what the files are read for.
+type Targets = Vec<Option<SchemaRef>>;
+
+impl Plan<'_> {
+    async fn commit(&self) -> Result<Commit> {
+        let url = &self.args.root.url;
+        let mut catalog = match super::open(url).await {
+            Ok(catalog) => Some(catalog),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let mut targets = self.targets(catalog.as_ref()).await?;
+        for _ in 0..CHECKS {
+            // Everything is read whole before anything is written: not even the catalog is created for a bad file.
+            let inputs = self.check(&targets)?;
+            let open = match catalog.take() {
+                Some(catalog) => catalog,
+                None => {
+                    self.check_types(&inputs)?;
+                    self.create().await?
+                }
+            };
+            match self.transact(&open, inputs, &targets).await? {
+                Done::Committed(commit) => return Ok(commit),
+                Done::Moved(moved) => targets = moved,
+            }
+            catalog = Some(open);
+        }
+        Err(Error::new(ErrorKind::Conflict, "the tables' columns kept changing while the files were read; nothing was published"))
+    }
+
+    async fn targets(&self, catalog: Option<&Catalog>) -> Result<Targets> {
+        let Some(catalog) = catalog else {
+            if self.common.branch != DEFAULT_BRANCH {
+                let message =
+                    format!("there is no catalog here, and so no branch {:?}; load into {DEFAULT_BRANCH} first", self.common.branch);
+                return Err(Error::new(ErrorKind::NotFound, message));
+            }
+            return Ok(vec![None; self.keys.len()]);
+        };
+        let snapshot = catalog.branch(&self.common.branch)?.snapshot().await?;
+        let mut targets = Vec::with_capacity(self.keys.len());
+        for key in &self.keys {
+            let there = snapshot.tables().any(|head| head.key == *key);
+            targets.push(if there { Some(snapshot.schema(key.as_str()).await?) } else { None });
+        }
+        Ok(targets)
+    }
+
+    fn check(&self, targets: &Targets) -> Result<Arc<Vec<Input>>> {
+        let sizes = self.paths.iter().map(|path| Input::size_of(path)).collect::<Result<Vec<_>>>()?;
+        self.reading.progress.begin("checking", sizes.iter().sum());
+        let inputs = self.keys.iter().zip(&self.paths).zip(targets).map(|((key, path), target)| {
+            Input::check(path, &self.reading, target.as_deref()).map_err(|error| error.at("table", key).during("check"))
+        });
+        inputs.collect::<Result<Vec<_>>>().map(Arc::new)
+    }
+
+    /// Whether the store that is about to be created keeps these types. No catalog is left behind if it does not.
+    fn check_types(&self, inputs: &[Input]) -> Result<()> {
+        let kind = self.args.store.as_deref().unwrap_or(DEFAULT_STORE);
+        let part = *headwater::registry()?.store(kind)?;
+        let store = (part.open)(Arc::new(object_store::memory::InMemory::new()), &Mint::new(Arc::new(SystemEnvironment)))?;
+        self.keys.iter().zip(inputs).try_for_each(|(key, input)| store.check_schema(input.schema()).map_err(|error| error.at("table", key)))
+    }
+
+    async fn create(&self) -> Result<Catalog> {
+        let builder = super::builder(&self.args.root.url).create(true);
+        match &self.args.store {
+            Some(kind) => builder.store(kind).open().await,
+            None => builder.open().await,
+        }
+    }
+
+    async fn transact(&self, catalog: &Catalog, inputs: Arc<Vec<Input>>, targets: &Targets) -> Result<Done> {
+        let options =
+            TransactOptions { message: self.args.committing.message.clone(), token: self.token.clone(), ..TransactOptions::default() };
+        let moved: Mutex<Option<Targets>> = Mutex::default();
+        let work = Work { keys: self.keys.clone(), mode: self.args.mode, inputs, progress: self.reading.progress.clone() };
+        let result = catalog
+            .branch(&self.common.branch)?
+            .transact_with(options, |tx| {
+                let (work, moved) = (work.clone(), &moved);
+                async move {
+                    let found = work.find(&tx).await?;
+                    let same = same(&found, targets);
+                    *moved.lock().unwrap_or_else(PoisonError::into_inner) = if same { None } else { Some(found) };
+                    if same { work.ask(&tx).await } else { Err(Error::new(ErrorKind::Conflict, "a table's columns changed")) }
+                }
+            })
+            .await;
+        match (result, moved.into_inner().unwrap_or_else(PoisonError::into_inner)) {
+            (Ok(commit), _) => Ok(Done::Committed(commit)),
+            (Err(_), Some(found)) => Ok(Done::Moved(found)),
+            (Err(error), None) => Err(error),
+        }
+    }
+}
+
+enum Done {
+    Committed(Commit),
+    /// The tables are not what the files were read for; nothing was written.
+    Moved(Targets),
+}
+
+fn same(found: &Targets, targets: &Targets) -> bool {
+    let hash = |target: &Option<SchemaRef>| target.as_ref().map(|schema| schema_hash(schema));
+    found.iter().map(hash).eq(targets.iter().map(hash))
+}
+
+/// What the transaction does, as often as it runs.
+#[derive(Clone)]
+struct Work {
+    keys: Vec<TableKey>,
+    mode: Mode,
+    inputs: Arc<Vec<Input>>,
+    progress: Progress,
+}
+
+impl Work {
+    async fn find(&self, tx: &Transaction) -> Result<Targets> {
+        let mut found = Vec::with_capacity(self.keys.len());
+        for key in &self.keys {
+            found.push(tx.find(key.as_str()).await?.map(|table| table.schema().clone()));
+        }
+        Ok(found)
+    }
+
+    async fn ask(&self, tx: &Transaction) -> Result<()> {
+        self.progress.begin("loading", self.inputs.iter().map(Input::size).sum());
+        for (key, input) in self.keys.iter().zip(self.inputs.iter()) {
+            match (tx.find(key.as_str()).await?, self.mode) {
+                (None, _) => {
+                    let table = tx.create_table(key.as_str(), input.schema().clone()).await?;
+                    tx.append(&table, input.rows()?).await?;
+                }
+                // No rows at all change nothing, and need no staging to find that out.
+                (Some(_), Mode::Append) if input.row_count() == 0 => {}
+                (Some(table), Mode::Append) => tx.append(&table, input.rows()?).await?,
+                (Some(table), Mode::Overwrite) => tx.overwrite(&table, input.rows()?).await?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reports a commit: what every command that commits prints.
+pub(super) fn report(commit: &Commit, common: &Common) -> Result<(), Failure> {
+    if common.json {
+        let tables: Vec<_> = commit.tables.iter().map(|table| json!({"key": table.key, "rows": table.changed})).collect();
+        let document = json!({"commit": commit.commit, "seq": commit.seq, "tables": tables});
+        return print(&format!("{document}\n"));
+    }
+    if !commit.published {
+        return print(&format!("nothing to do: branch {} stays at seq {}\n", common.branch, commit.seq));
+    }
+    let id = commit.commit.map(|commit| commit.to_string()).unwrap_or_default();
+    let mut grid = Grid::new(style(), &["table", ">rows brought", ">rows now"]);
+    for table in &commit.tables {
+        grid.texts([table.key.to_string(), table.changed.to_string(), table.rows.to_string()]);
+    }
+    let tables = count(commit.tables.len() as u64, "table");
+    print(&format!("commit {id} · seq {} · branch {} · {tables}\n\n{}", commit.seq, common.branch, grid.render()))
+}

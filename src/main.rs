@@ -1,0 +1,7 @@
+//! The `headwater` command.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

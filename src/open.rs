@@ -1,0 +1,160 @@
+//! Opening a catalog by URL: which parts this build has, and how a location becomes an authority, an object store and a catalog.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use headwater_core::ids::Environment;
+use headwater_core::registry::{Expected, Location, Registration, Registry};
+use headwater_core::{Catalog, Error, ErrorKind, Parts, Result, RetryPolicy};
+use url::Url;
+
+// A dependency nobody names is dropped by the linker, and its registration with it.
+use headwater_adapters as _;
+#[cfg(feature = "local")]
+use headwater_local as _;
+#[cfg(feature = "parquet")]
+use headwater_parquet as _;
+
+/// Parts this build lacks, and the cargo feature that adds each.
+pub const MISSING: &[(&str, &str)] = &[
+    #[cfg(not(feature = "local"))]
+    ("local", "local"),
+    #[cfg(not(feature = "parquet"))]
+    ("parquet", "parquet"),
+];
+
+/// The registry of this build, sealed: exactly the parts its features name.
+pub fn registry() -> Result<Registry> {
+    seal(&[])
+}
+
+fn seal(registered: &[&'static Registration]) -> Result<Registry> {
+    let mut expected: Vec<Expected> = vec![("backend", "memory")];
+    expected.extend(headwater_adapters::EXPECTED);
+    #[cfg(feature = "local")]
+    expected.push(("backend", "local"));
+    #[cfg(feature = "parquet")]
+    expected.push(("store", "parquet"));
+    Registry::seal(&expected, registered)
+}
+
+/// Opens the catalog at a URL or path. 2 requests in 1 round trip. `NotFound` where there is none: nothing is created.
+pub async fn open(url: &str) -> Result<Catalog> {
+    builder(url).open().await
+}
+
+/// Opens the catalog at a URL or path, or creates an empty one. Idempotent.
+pub async fn create(url: &str) -> Result<Catalog> {
+    builder(url).create(true).open().await
+}
+
+/// Starts opening the catalog at a URL or path with settings.
+pub fn builder(url: &str) -> Builder {
+    Builder {
+        url: url.to_owned(),
+        create: false,
+        store: None,
+        actor: None,
+        retry: RetryPolicy::default(),
+        environment: None,
+        registered: Vec::new(),
+    }
+}
+
+/// How to open a catalog.
+#[derive(Clone)]
+#[must_use]
+pub struct Builder {
+    url: String,
+    create: bool,
+    store: Option<String>,
+    actor: Option<String>,
+    retry: RetryPolicy,
+    environment: Option<Arc<dyn Environment>>,
+    registered: Vec<&'static Registration>,
+}
+
+impl Builder {
+    /// Creates an empty catalog where there is none.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// The store kind of a catalog that is created here (`parquet` where it is not set). An existing catalog keeps its own.
+    pub fn store(mut self, kind: impl Into<String>) -> Self {
+        self.store = Some(kind.into());
+        self
+    }
+
+    /// Who commits, for the log.
+    pub fn actor(mut self, actor: impl Into<String>) -> Self {
+        self.actor = Some(actor.into());
+        self
+    }
+
+    /// Bounds of retries.
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Time and randomness, for tests that replay.
+    pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// Adds a backend or store from outside this project to those this build has.
+    pub fn register(mut self, registration: &'static Registration) -> Self {
+        self.registered.push(registration);
+        self
+    }
+
+    /// Opens. See [`open`] and [`create`].
+    pub async fn open(self) -> Result<Catalog> {
+        let registry = seal(&self.registered)?;
+        let location = locate(&self.url)?;
+        let backend = registry.backend(location.url.scheme()).map_err(|error| missing(error, location.url.scheme()))?;
+        let opened = (backend.open)(&location)?;
+        let mut parts = Parts::new(registry, opened.authority, opened.objects);
+        parts.retry = self.retry;
+        parts.root = Some(location.url);
+        if let Some(actor) = self.actor {
+            parts.actor = actor;
+        }
+        if let Some(environment) = self.environment {
+            parts.environment = environment;
+        }
+        let at = |error: Error| error.at("catalog", &self.url);
+        match (self.create, self.store) {
+            (true, store) => Catalog::open_or_create(parts, store.as_deref().unwrap_or("parquet")).await.map_err(at),
+            (false, _) => Catalog::open(parts).await.map_err(at),
+        }
+    }
+}
+
+/// A URL as it stands; anything without a scheme is a path, with URL options behind a question mark all the same.
+pub(crate) fn locate(text: &str) -> Result<Location> {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    if scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))) {
+        return Location::parse(text);
+    }
+    if text.is_empty() {
+        return Err(Error::invalid("the catalog's path is empty"));
+    }
+    let (path, query) = text.split_once('?').map_or((text, None), |(path, query)| (path, Some(query)));
+    let path = std::path::absolute(Path::new(path)).map_err(|source| Error::invalid(format!("{text:?} is not a path")).because(source))?;
+    let mut url = Url::from_directory_path(&path).map_err(|()| Error::invalid(format!("{text:?} cannot be made a file:// URL")))?;
+    url.set_query(query);
+    Location::parse(url.as_str())
+}
+
+fn missing(error: Error, scheme: &str) -> Error {
+    match scheme {
+        "file" if !cfg!(feature = "local") => {
+            Error::new(ErrorKind::Unsupported, "this build has no local backend; build with the feature \"local\"")
+        }
+        _ => error,
+    }
+}

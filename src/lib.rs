@@ -1,7 +1,4 @@
-//! Headwater commits atomically across many tables on an object store.
-//!
-//! One compare-and-swap publishes everything a commit did; reading what is current costs one request, however long the history.
-#![doc = ""]
+#![doc = include_str!("../README.md")]
 
 pub use arrow_array;
 pub use arrow_schema;

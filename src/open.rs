@@ -1,6 +1,6 @@
 //! Opening a catalog by URL: which parts this build has, and how a location becomes an authority, an object store and a catalog.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use headwater_core::ids::Environment;
@@ -145,9 +145,29 @@ pub(crate) fn locate(text: &str) -> Result<Location> {
     }
     let (path, query) = text.split_once('?').map_or((text, None), |(path, query)| (path, Some(query)));
     let path = std::path::absolute(Path::new(path)).map_err(|source| Error::invalid(format!("{text:?} is not a path")).because(source))?;
-    let mut url = Url::from_directory_path(&path).map_err(|()| Error::invalid(format!("{text:?} cannot be made a file:// URL")))?;
+    let mut url =
+        Url::from_directory_path(without_parents(&path)?).map_err(|()| Error::invalid(format!("{text:?} cannot be made a file:// URL")))?;
     url.set_query(query);
     Location::parse(url.as_str())
+}
+
+/// `..` behind a symbolic link leads elsewhere than its spelling, and a URL knows only the spelling: the part that exists is resolved first.
+fn without_parents(path: &Path) -> Result<PathBuf> {
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return Ok(path.to_owned());
+    }
+    let mut resolved = PathBuf::new();
+    for part in path.components() {
+        resolved.push(part);
+        match resolved.canonicalize() {
+            Ok(real) => resolved = real,
+            Err(source) if part == Component::ParentDir => {
+                return Err(Error::invalid(format!("{:?} goes up from a folder that is not there", path.display())).because(source));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(resolved)
 }
 
 fn missing(error: Error, scheme: &str) -> Error {

@@ -112,6 +112,14 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// The name of the table it is about, after it.
+    pub fn key(&self) -> &TableKey {
+        match self {
+            Self::Create { key, .. } | Self::Recreate { key, .. } | Self::Rename(_, key) => key,
+            Self::Append(head, _) | Self::Overwrite(head, _) | Self::Drop(head) | Self::AddColumns(head, _) => &head.key,
+        }
+    }
+
     /// The plan's name, as errors print it.
     pub fn name(&self) -> &'static str {
         match self {

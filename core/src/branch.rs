@@ -60,7 +60,10 @@ impl Branch {
     /// Errors: whatever the closure returns; `Conflict` or `ReadSetChanged` when others kept winning; `PublishUnknown` with the token when the
     /// outcome could not be learned. Except for the latter, an error means that nothing was published.
     ///
-    /// Cancellation: dropping the future before the swap is sent abandons the commit; afterwards the swap runs to its end by itself.
+    /// Cancellation: dropping the future while the closure runs or its objects are staged abandons the commit. Once it is queued for the
+    /// swap it runs to its end by itself: whoever may have to repeat it gives it a token of its own (see [`TransactOptions`]).
+    ///
+    /// Needs a tokio runtime with time enabled.
     pub async fn transact<F, Fut>(&self, body: F) -> Result<Commit>
     where
         F: Fn(Transaction) -> Fut,
@@ -132,10 +135,7 @@ impl Line {
                 ));
             }
             (HeadRead::Absent, _) if self.branch.as_str() == MAIN => {
-                return Err(Error::corrupt(
-                    "head of branch main",
-                    "the catalog is there and its main branch is missing; restore the object",
-                ));
+                return Err(missing_main());
             }
             (HeadRead::Absent, Some(_)) => {
                 return Err(Error::corrupt(
@@ -155,4 +155,9 @@ impl Line {
             BranchState::Deleted => Err(Error::new(ErrorKind::NotFound, format!("the branch {:?} was deleted", self.branch.as_str()))),
         }
     }
+}
+
+/// The error for a catalog whose main branch is gone.
+pub(crate) fn missing_main() -> Error {
+    Error::corrupt("head of branch main", "the catalog is there and its main branch is missing; restore the object")
 }

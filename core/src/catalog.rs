@@ -69,13 +69,13 @@ pub fn catalog_key() -> RecordKey {
 /// Bounds of what a publish tries before it gives up, and how long it waits in between.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
-    /// Swaps that may be lost to other writers, per commit.
+    /// Swaps that may be lost to other writers, each time the transaction is prepared.
     pub swaps: u32,
     /// Times the transaction may be prepared, per commit.
     pub prepares: u32,
     /// Reads and resends that settle one uncertain swap.
     pub resolves: u32,
-    /// The longest pause before the second attempt; doubles with each further one. The pause itself is random up to that.
+    /// Half of the longest pause before the second attempt; doubles with each further one. The pause itself is random up to the longest.
     pub pause: Duration,
     /// No pause is longer than this.
     pub longest_pause: Duration,
@@ -169,7 +169,9 @@ impl Catalog {
             Found::Creating(record, tag) => (record, tag),
             Found::None => Self::put_record(&parts, store).await?,
         };
-        Self::finish_creation(&parts, record.clone(), &tag).await?;
+        if record.state == CatalogState::Creating {
+            Self::finish_creation(&parts, record.clone(), &tag).await?;
+        }
         Self::assemble(parts, record, None)
     }
 
@@ -182,10 +184,7 @@ impl Catalog {
         Ok(match (record.state, head?) {
             (CatalogState::Creating, HeadRead::Absent) => Found::Creating(record, tag),
             (CatalogState::Live, HeadRead::Absent) => {
-                return Err(Error::corrupt(
-                    "head of branch main",
-                    "the catalog is there and its main branch is missing; restore the object",
-                ));
+                return Err(crate::branch::missing_main());
             }
             (_, HeadRead::Found(body, tag)) => Found::Live(record, (body, tag)),
             (_, HeadRead::Unchanged) => {
@@ -196,30 +195,32 @@ impl Catalog {
 
     async fn put_record(parts: &Parts, store: &str) -> Result<(CatalogRecord, Tag)> {
         parts.registry.store(store)?;
-        refuse_foreign(parts).await?;
-        let mint = Mint::new(parts.environment.clone());
-        let created = mint.now_ms();
-        let mut record = CatalogRecord {
-            format: FORMAT,
-            features: Vec::new(),
-            catalog: CatalogId(mint.ulid()),
-            store: store.to_owned(),
-            created,
-            vacuum: 0,
-            state: CatalogState::Creating,
-            digest: String::new(),
-        };
-        let body = Bytes::from(record.seal()?);
-        // Whatever the answer, the record that is there now is the catalog: ours, or that of a caller who came first.
-        if let Create::Unknown(cause) = parts.authority.create_record(&catalog_key(), body).await? {
-            tracing::debug!(%cause, "the catalog record's create is uncertain");
+        let foreign = refuse_foreign(parts).await;
+        if foreign.is_ok() {
+            let mint = Mint::new(parts.environment.clone());
+            let mut record = CatalogRecord {
+                format: FORMAT,
+                features: Vec::new(),
+                catalog: CatalogId(mint.ulid()),
+                store: store.to_owned(),
+                created: mint.now_ms(),
+                vacuum: 0,
+                state: CatalogState::Creating,
+                digest: String::new(),
+            };
+            if let Create::Unknown(cause) = parts.authority.create_record(&catalog_key(), record.seal()?.into()).await? {
+                tracing::debug!(%cause, "the catalog record's create is uncertain");
+            }
         }
-        match parts.authority.read_record(&catalog_key()).await? {
-            Some((bytes, tag)) => {
+        // Whatever the answer, the record that is there now is the catalog: ours, or that of a caller who came first, whose branch and data
+        // are then not foreign.
+        match (parts.authority.read_record(&catalog_key()).await?, foreign) {
+            (Some((bytes, tag)), _) => {
                 check_format("catalog record", &bytes)?;
                 Ok((CatalogRecord::open("catalog record", &bytes)?, tag))
             }
-            None => Err(Error::new(ErrorKind::Unavailable, "the catalog record could not be written").during("create catalog")),
+            (None, Err(foreign)) => Err(foreign),
+            (None, Ok(())) => Err(Error::new(ErrorKind::Unavailable, "the catalog record could not be written").during("create catalog")),
         }
     }
 
@@ -229,12 +230,11 @@ impl Catalog {
         head.rev = 1;
         head.nonce = mint.ulid().to_string();
         let swap = parts.authority.swap_head(&main, Expected::Absent, head.seal()?.into()).await?;
-        if let Swap::Unknown(_) = swap
-            && matches!(parts.authority.read_head(&main, None).await?, HeadRead::Absent)
-        {
+        // Unless this very swap made the head, it must be seen, and so be durable, before the record says that it is there.
+        if !matches!(swap, Swap::Swapped(_)) && matches!(parts.authority.read_head(&main, None).await?, HeadRead::Absent) {
             return Err(Error::new(ErrorKind::Unavailable, "the head of main could not be written; try again").during("create catalog"));
         }
-        // A lost swap means somebody else finished the creation, and an unknown one is repeated by whoever comes next.
+        // Whoever comes next repeats this where it was lost.
         record.state = CatalogState::Live;
         parts.authority.swap_record(&catalog_key(), tag, record.seal()?.into()).await?;
         Ok(())

@@ -54,12 +54,14 @@ impl<'a> History<'a> {
         }
         check_format(key.as_str(), &body)?;
         let segment: Segment = decode(key.as_str(), &body)?;
-        let first = segment.segments.first().map_or(0, |older| older.last) + 1;
+        let first = segment.segments.first().map_or(0, |older| older.last).saturating_add(1);
         let contiguous = segment.entries.iter().zip(first..).all(|(entry, seq)| entry.seq == seq);
         let last = segment.entries.last().map(|entry| (entry.seq, entry.time));
+        // Pointers lead back, so every walk ends.
+        let back = segment.segments.iter().all(|older| older.number < pointer.number && older.last < pointer.last);
         let ours =
             segment.catalog == self.head.catalog && segment.branch == self.head.branch && segment.incarnation == self.head.incarnation;
-        if !ours || segment.number != pointer.number || !contiguous || last != Some((pointer.last, pointer.time)) {
+        if !ours || !back || segment.number != pointer.number || !contiguous || last != Some((pointer.last, pointer.time)) {
             return Err(Error::corrupt(&key, "the journal segment is not the one its pointer names"));
         }
         Ok(segment)

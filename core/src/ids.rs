@@ -27,7 +27,7 @@ impl Environment for SystemEnvironment {
     fn now_ms(&self) -> u64 {
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+            .map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(0))
     }
 
     fn random(&self) -> u128 {
@@ -127,6 +127,8 @@ ulid_id!(/// A table, for its whole life: it survives renames, drops and explici
     TableId);
 ulid_id!(/// One life of a branch or a table: a recreated one gets another.
     Incarnation);
+ulid_id!(/// A journal segment's unique name.
+    SegmentId);
 ulid_id!(/// One commit. Sorts by commit time.
     CommitId);
 

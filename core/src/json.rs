@@ -6,6 +6,9 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
+/// The largest number that every JSON tool reads exactly.
+pub const EXACT: u64 = 1 << 53;
+
 /// SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
@@ -63,7 +66,7 @@ pub mod count {
     use serde::de::{Error, Unexpected, Visitor};
     use serde::{Deserializer, Serializer};
 
-    const EXACT: u64 = 1 << 53;
+    use super::EXACT;
 
     /// Writes a count.
     pub fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -89,24 +92,6 @@ pub mod count {
             }
         }
         deserializer.deserialize_any(Count)
-    }
-
-    /// Counts that may be absent.
-    pub mod optional {
-        use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-        #[derive(Serialize, Deserialize)]
-        struct Wrap(#[serde(with = "super")] u64);
-
-        /// Writes a count or null.
-        pub fn serialize<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-            value.map(Wrap).serialize(serializer)
-        }
-
-        /// Reads a count or null.
-        pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-            Ok(Option::<Wrap>::deserialize(deserializer)?.map(|wrap| wrap.0))
-        }
     }
 }
 

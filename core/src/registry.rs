@@ -143,6 +143,13 @@ impl Registry {
     /// under the same features as the links, so a difference is an error here and not a surprise later.
     pub fn seal(expected: &[Expected], registered: &[&'static Registration]) -> Result<Self> {
         let linked = inventory::iter::<&'static Registration>.into_iter().copied().chain(registered.iter().copied());
+        if let Some(adapter) = registered.iter().find(|part| matches!(part.part, Part::Adapter(_))) {
+            let problem = format!(
+                "the adapter {:?} cannot be registered: kinds of write are closed, only backends and stores come from outside",
+                adapter.name
+            );
+            return Err(Error::new(ErrorKind::Unsupported, problem).during("seal registry"));
+        }
         let mut all = expected.to_vec();
         all.extend(registered.iter().map(|part| (part.part.kind(), part.name)));
         Self::seal_parts(&all, linked)
@@ -153,13 +160,18 @@ impl Registry {
         let expected: BTreeSet<Expected> = expected.iter().copied().collect();
         let mut parts = BTreeMap::new();
         let mut problems = Vec::new();
-        let mut schemes = BTreeMap::new();
+        let (mut schemes, mut kinds) = (BTreeMap::new(), BTreeMap::new());
         for registration in linked {
             let id = (registration.part.kind(), registration.name);
             if parts.insert(id, *registration).is_some() {
                 problems.push(format!("the {} {:?} is registered twice", id.0, id.1));
             } else if !expected.contains(&id) {
                 problems.push(format!("the {} {:?} is linked but not expected in this build", id.0, id.1));
+            }
+            if let Part::Adapter(adapter) = &registration.part
+                && kinds.insert(adapter.kind(), registration.name).is_some_and(|other| other != registration.name)
+            {
+                problems.push(format!("two adapters make {} commits", adapter.kind().name()));
             }
             if let Part::Backend(backend) = &registration.part {
                 for scheme in backend.schemes {

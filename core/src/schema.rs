@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, new_null_array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit, UnionMode};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -19,23 +19,69 @@ fn describe(field: &Field) -> Value {
     json!([field.name(), describe_type(field.data_type()), field.is_nullable()])
 }
 
+/// Spelled out here and not by the library's own rendering, which another version of it may change; a test holds every spelling.
 fn describe_type(data_type: &DataType) -> Value {
     use DataType as T;
+    let list = |items: &[&Field]| items.iter().map(|field| describe(field)).collect::<Vec<_>>();
     match data_type {
+        T::Null => json!("Null"),
+        T::Boolean => json!("Boolean"),
+        T::Int8 => json!("Int8"),
+        T::Int16 => json!("Int16"),
+        T::Int32 => json!("Int32"),
+        T::Int64 => json!("Int64"),
+        T::UInt8 => json!("UInt8"),
+        T::UInt16 => json!("UInt16"),
+        T::UInt32 => json!("UInt32"),
+        T::UInt64 => json!("UInt64"),
+        T::Float16 => json!("Float16"),
+        T::Float32 => json!("Float32"),
+        T::Float64 => json!("Float64"),
+        T::Utf8 => json!("Utf8"),
+        T::LargeUtf8 => json!("LargeUtf8"),
+        T::Utf8View => json!("Utf8View"),
+        T::Binary => json!("Binary"),
+        T::LargeBinary => json!("LargeBinary"),
+        T::BinaryView => json!("BinaryView"),
+        T::FixedSizeBinary(width) => json!(["FixedSizeBinary", width]),
+        T::Date32 => json!("Date32"),
+        T::Date64 => json!("Date64"),
+        T::Time32(unit) => json!(["Time32", describe_unit(*unit)]),
+        T::Time64(unit) => json!(["Time64", describe_unit(*unit)]),
+        T::Timestamp(unit, zone) => json!(["Timestamp", describe_unit(*unit), zone.as_deref()]),
+        T::Duration(unit) => json!(["Duration", describe_unit(*unit)]),
+        T::Interval(IntervalUnit::YearMonth) => json!(["Interval", "YearMonth"]),
+        T::Interval(IntervalUnit::DayTime) => json!(["Interval", "DayTime"]),
+        T::Interval(IntervalUnit::MonthDayNano) => json!(["Interval", "MonthDayNano"]),
+        T::Decimal32(precision, scale) => json!(["Decimal32", precision, scale]),
+        T::Decimal64(precision, scale) => json!(["Decimal64", precision, scale]),
+        T::Decimal128(precision, scale) => json!(["Decimal128", precision, scale]),
+        T::Decimal256(precision, scale) => json!(["Decimal256", precision, scale]),
         T::List(item) => json!(["List", describe(item)]),
         T::LargeList(item) => json!(["LargeList", describe(item)]),
         T::ListView(item) => json!(["ListView", describe(item)]),
         T::LargeListView(item) => json!(["LargeListView", describe(item)]),
         T::FixedSizeList(item, length) => json!(["FixedSizeList", describe(item), length]),
-        T::Struct(fields) => json!(["Struct", fields.iter().map(|field| describe(field)).collect::<Vec<_>>()]),
+        T::Struct(fields) => json!(["Struct", list(&fields.iter().map(AsRef::as_ref).collect::<Vec<_>>())]),
         T::Map(entries, sorted) => json!(["Map", describe(entries), sorted]),
         T::Dictionary(key, value) => json!(["Dictionary", describe_type(key), describe_type(value)]),
         T::RunEndEncoded(ends, values) => json!(["RunEndEncoded", describe(ends), describe(values)]),
         T::Union(fields, mode) => {
-            json!(["Union", format!("{mode:?}"), fields.iter().map(|(id, field)| json!([id, describe(field)])).collect::<Vec<_>>()])
+            let mode = match mode {
+                UnionMode::Sparse => "Sparse",
+                UnionMode::Dense => "Dense",
+            };
+            json!(["Union", mode, fields.iter().map(|(id, field)| json!([id, describe(field)])).collect::<Vec<_>>()])
         }
-        // Flat types print as their variant and its parameters.
-        flat => json!(format!("{flat:?}")),
+    }
+}
+
+fn describe_unit(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
     }
 }
 
@@ -94,8 +140,8 @@ impl Conform {
         Ok(Self { target: target.clone(), sources: target.fields().iter().map(source).collect::<Result<_>>()? })
     }
 
-    /// One batch in the table's schema.
-    pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// One batch in the table's schema; `first` rows came before it.
+    pub fn apply(&self, batch: &RecordBatch, first: usize) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.sources.len());
         for (field, source) in self.target.fields().iter().zip(self.sources.iter()) {
             columns.push(match source {
@@ -106,7 +152,7 @@ impl Conform {
                 && column.null_count() > 0
             {
                 let row = (0..column.len()).find(|row| column.is_null(*row)).unwrap_or_default();
-                return Err(Error::invalid(format!("column {:?} may not be null; row {} of the rows is", field.name(), row + 1)));
+                return Err(Error::invalid(format!("column {:?} may not be null; row {} of the rows is", field.name(), first + row + 1)));
             }
         }
         let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
@@ -115,7 +161,7 @@ impl Conform {
     }
 }
 
-/// Equal but for metadata and the nullability of nested fields' containers, which the batch itself decides.
+/// Equal but for metadata.
 fn same_type(a: &DataType, b: &DataType) -> bool {
     describe_type(a) == describe_type(b)
 }
@@ -156,6 +202,28 @@ mod tests {
         }
     }
 
+    /// The format's promise: these spellings never change, whatever the library prints.
+    #[test]
+    fn types_are_spelled_as_ever() {
+        let item = |kind| Arc::new(Field::new("item", kind, true));
+        let cases = [
+            (DataType::Int64, r#""Int64""#),
+            (DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), r#"["Timestamp","us","UTC"]"#),
+            (DataType::Timestamp(TimeUnit::Nanosecond, None), r#"["Timestamp","ns",null]"#),
+            (DataType::Decimal128(38, -3), r#"["Decimal128",38,-3]"#),
+            (DataType::FixedSizeBinary(16), r#"["FixedSizeBinary",16]"#),
+            (DataType::List(item(DataType::Utf8)), r#"["List",["item","Utf8",true]]"#),
+            (DataType::FixedSizeList(item(DataType::Float32), 3), r#"["FixedSizeList",["item","Float32",true],3]"#),
+            (DataType::Struct(vec![item(DataType::Date32)].into()), r#"["Struct",[["item","Date32",true]]]"#),
+            (DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), r#"["Dictionary","Int32","Utf8"]"#),
+        ];
+        for (kind, spelled) in cases {
+            assert_eq!(describe_type(&kind).to_string(), spelled);
+        }
+        let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
+        assert_eq!(schema_hash(&schema), sha256(br#"[["n","Int64",false]]"#));
+    }
+
     #[test]
     fn rows_are_matched_by_name_and_misfits_are_named() {
         let target = schema(&[("a", DataType::Int64, false), ("b", DataType::Utf8, true)]);
@@ -163,9 +231,9 @@ mod tests {
         let conform = Conform::new(&only_a, &target).unwrap();
         let rows =
             |values: Vec<Option<i64>>| RecordBatch::try_new(only_a.clone(), vec![Arc::new(arrow_array::Int64Array::from(values))]).unwrap();
-        assert_eq!(conform.apply(&rows(vec![Some(1)])).unwrap().column(1).null_count(), 1);
-        let error = conform.apply(&rows(vec![Some(1), None])).unwrap_err().to_string();
-        assert!(error.contains("\"a\"") && error.contains("row 2"), "{error}");
+        assert_eq!(conform.apply(&rows(vec![Some(1)]), 0).unwrap().column(1).null_count(), 1);
+        let error = conform.apply(&rows(vec![Some(1), None]), 40).unwrap_err().to_string();
+        assert!(error.contains("\"a\"") && error.contains("row 42"), "{error}");
         for bad in [
             schema(&[("b", DataType::Utf8, true)]),
             schema(&[("a", DataType::Utf8, true)]),

@@ -117,7 +117,8 @@ struct State {
 }
 
 /// The closure's handle on its transaction. Everything it reads comes from one immutable base and enters the read set; what it asks to
-/// change is staged when the closure has returned, and published all at once. It does not see its own changes. Cheap to clone.
+/// change is staged when the closure has returned, and published all at once. It sees none of its own changes but the names it created. It
+/// ends with the closure: later calls are refused. Cheap to clone.
 #[derive(Clone)]
 pub struct Transaction {
     base: Snapshot,
@@ -135,13 +136,13 @@ impl Transaction {
         Self { base, state: Arc::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The seq of the base.
-    pub fn base_seq(&self) -> u64 {
-        self.base.seq()
+    /// Refuses once the closure has returned: what was read or asked for after that would be in no read set and no commit.
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.finished {
+            return Err(Error::invalid("the transaction has ended; use it only until its closure returns"));
+        }
+        Ok(state)
     }
 
     /// A table that must exist. Enters the read set: if it is dropped, renamed or gets other columns meanwhile, the closure runs again.
@@ -159,7 +160,7 @@ impl Transaction {
     pub async fn find(&self, key: &str) -> Result<Option<Table>> {
         let key: TableKey = key.parse()?;
         {
-            let mut state = self.state();
+            let mut state = self.state()?;
             for pending in &state.pending {
                 if let Pending::Create { key: own, schema, .. } = pending
                     && *own == key
@@ -174,13 +175,13 @@ impl Transaction {
         }
         let Some(head) = self.base.heads().by_key(&key).cloned() else { return Ok(None) };
         let schema = describe(&self.base.catalog, &head).await?.schema;
-        self.state().observed.tables.insert(head.table_id, head.clone());
+        self.state()?.observed.tables.insert(head.table_id, head.clone());
         Ok(Some(Table { key, schema, head: Some(head) }))
     }
 
     /// The names of all tables. The whole list enters the read set: any create, drop, rename or change of columns runs the closure again.
     pub async fn tables(&self) -> Result<Vec<TableKey>> {
-        self.state().observed.all = true;
+        self.state()?.observed.all = true;
         Ok(self.base.tables().map(|head| head.key.clone()).collect())
     }
 
@@ -196,16 +197,39 @@ impl Transaction {
     }
 
     fn read_contents(&self, table: &Table) -> Result<TableHead> {
-        let Some(head) = &table.head else {
+        let Some(head) = self.own(table)? else {
             return Err(Error::invalid(format!(
                 "the table {:?} is created by this transaction: it has no rows to read yet",
                 table.key.as_str()
             )));
         };
-        let mut state = self.state();
+        let mut state = self.state()?;
         state.observed.tables.insert(head.table_id, head.clone());
         state.observed.contents = true;
         Ok(head.clone())
+    }
+
+    /// The table on the base, `None` for one this transaction creates. A handle of another transaction stands for another state.
+    fn own<'a>(&self, table: &'a Table) -> Result<Option<&'a TableHead>> {
+        match &table.head {
+            Some(head) if self.base.heads().by_id(head.table_id) != Some(head) => Err(Error::invalid(format!(
+                "this handle on the table {:?} is of another transaction; look it up again",
+                table.key.as_str()
+            ))),
+            head => Ok(head.as_ref()),
+        }
+    }
+
+    /// A name that must be free: if it is not, the table that has it enters the read set.
+    fn require_free(&self, key: &TableKey) -> Result<()> {
+        let mut state = self.state()?;
+        if let Some(head) = self.base.heads().by_key(key) {
+            state.observed.tables.insert(head.table_id, head.clone());
+        } else if !state.pending.iter().any(|pending| matches!(pending, Pending::Create { key: own, .. } if own == key)) {
+            state.observed.absent.insert(key.clone());
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::AlreadyExists, format!("the table {:?} exists already", key.as_str())))
     }
 
     /// A new, empty table. `AlreadyExists` if the name is taken.
@@ -218,7 +242,7 @@ impl Transaction {
     /// tombstones: 1 request for each drop or recreate ever made.
     pub async fn recreate_table(&self, key: &str, schema: Option<SchemaRef>) -> Result<Table> {
         let key: TableKey = key.parse()?;
-        self.state().observed.tombstones = true;
+        self.state()?.observed.tombstones = true;
         let tombstones = self.base.tombstones().await?;
         let Some(tombstone) = tombstones.into_iter().find(|head| head.key == key) else {
             return Err(Error::new(ErrorKind::NotFound, format!("no dropped table was named {:?}; create one instead", key.as_str())));
@@ -233,19 +257,14 @@ impl Transaction {
     fn create(&self, key: TableKey, schema: SchemaRef, recreate: Option<TableHead>) -> Result<Table> {
         check_schema(&schema)?;
         self.base.catalog.store.check_schema(&schema)?;
-        let mut state = self.state();
-        state.observed.absent.insert(key.clone());
-        let pending = |pending: &Pending| matches!(pending, Pending::Create { key: own, .. } if *own == key);
-        if self.base.heads().by_key(&key).is_some() || state.pending.iter().any(pending) {
-            return Err(Error::new(ErrorKind::AlreadyExists, format!("the table {:?} exists already", key.as_str())));
-        }
-        state.pending.push(Pending::Create { key: key.clone(), schema: schema.clone(), recreate, rows: Vec::new() });
+        self.require_free(&key)?;
+        self.state()?.pending.push(Pending::Create { key: key.clone(), schema: schema.clone(), recreate, rows: Vec::new() });
         Ok(Table { key, schema, head: None })
     }
 
     /// Adds rows. They are matched with the table's columns by name; see [`Conform`] for what is refused. No rows at all change nothing.
     pub async fn append(&self, table: &Table, rows: impl Into<Rows>) -> Result<()> {
-        let Some(rows) = conform(table, rows.into())? else { return Ok(()) };
+        let rows = conform(table, rows.into())?;
         self.add(
             table,
             |pending| match pending {
@@ -257,10 +276,9 @@ impl Transaction {
         )
     }
 
-    /// Puts these rows in the place of all the table has. The columns stay.
+    /// Puts these rows, or none, in the place of all the table has. The columns stay.
     pub async fn overwrite(&self, table: &Table, rows: impl Into<Rows>) -> Result<()> {
-        let empty = Rows::new(table.schema.clone(), Vec::new());
-        let rows = conform(table, rows.into())?.unwrap_or(empty);
+        let rows = conform(table, rows.into())?;
         self.add(
             table,
             |pending| match pending {
@@ -279,8 +297,9 @@ impl Transaction {
         rows: Rows,
         fresh: fn(TableHead, SchemaRef, Vec<Rows>) -> Pending,
     ) -> Result<()> {
-        let mut state = self.state();
-        match (state.pending.iter_mut().find(|pending| pending.is(table)), &table.head) {
+        let head = self.own(table)?;
+        let mut state = self.state()?;
+        match (state.pending.iter_mut().find(|pending| pending.is(table)), head) {
             (Some(pending), _) => match merge(pending) {
                 Ok(all) => all.push(rows),
                 Err(earlier) => return Err(twice(table, earlier)),
@@ -294,10 +313,7 @@ impl Transaction {
     /// Gives a table another name. Its identity, rows and history stay. `AlreadyExists` if the name is taken.
     pub async fn rename_table(&self, table: &Table, to: &str) -> Result<()> {
         let to: TableKey = to.parse()?;
-        if self.base.heads().by_key(&to).is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, format!("the table {:?} exists already", to.as_str())));
-        }
-        self.state().observed.absent.insert(to.clone());
+        self.require_free(&to)?;
         self.alter(table, |head| Pending::Rename(head, to))
     }
 
@@ -314,13 +330,13 @@ impl Transaction {
     }
 
     fn alter(&self, table: &Table, change: impl FnOnce(TableHead) -> Pending) -> Result<()> {
-        let Some(head) = &table.head else {
+        let Some(head) = self.own(table)? else {
             return Err(Error::invalid(format!(
                 "the table {:?} is created by this transaction; change it in a later one",
                 table.key.as_str()
             )));
         };
-        let mut state = self.state();
+        let mut state = self.state()?;
         if let Some(earlier) = state.pending.iter().find(|pending| pending.is(table)) {
             return Err(twice(table, earlier.name()));
         }
@@ -331,7 +347,7 @@ impl Transaction {
     /// Ends the transaction: its writer kind, its plans, what it read. No plan is left where nothing would change.
     pub(crate) async fn finish(&self) -> Result<(WriterKind, Vec<Plan>, Observed)> {
         let (pending, observed) = {
-            let mut state = self.state();
+            let mut state = self.state()?;
             state.finished = true;
             (std::mem::take(&mut state.pending), state.observed.clone())
         };
@@ -359,15 +375,27 @@ fn twice(table: &Table, earlier: &str) -> Error {
     Error::invalid(format!("this transaction has a {earlier} of the table {:?} already; make two commits", table.key.as_str()))
 }
 
-/// The rows in the table's schema; `None` where there is not even a batch.
-fn conform(table: &Table, rows: Rows) -> Result<Option<Rows>> {
-    if rows.schema.fields().is_empty() {
-        return Ok(None);
-    }
+/// The rows in the table's schema.
+fn conform(table: &Table, rows: Rows) -> Result<Rows> {
     let key = table.key.clone();
+    if rows.schema.fields().is_empty() {
+        // What an empty list of batches becomes. Rows without columns are no rows of any table.
+        let none = move |batch: RecordBatch| match batch.num_rows() {
+            0 => Ok(batch),
+            rows => Err(Error::invalid(format!("{rows} rows have no column at all")).at("table", &key)),
+        };
+        let batches = rows.batches.map(move |batch| none(batch?)).boxed();
+        return Ok(Rows { schema: table.schema.clone(), batches });
+    }
     let conform = Conform::new(&rows.schema, &table.schema).map_err(|error| error.at("table", &key))?;
-    let batches = rows.batches.map(move |batch| conform.apply(&batch?).map_err(|error| error.at("table", &key))).boxed();
-    Ok(Some(Rows { schema: table.schema.clone(), batches }))
+    let mut seen = 0;
+    let batches = rows.batches.map(move |batch| {
+        let batch = batch?;
+        let first = seen;
+        seen += batch.num_rows();
+        conform.apply(&batch, first).map_err(|error| error.at("table", &key))
+    });
+    Ok(Rows { schema: table.schema.clone(), batches: batches.boxed() })
 }
 
 async fn plan(pending: Pending) -> Result<Option<Plan>> {
@@ -382,10 +410,7 @@ async fn plan(pending: Pending) -> Result<Option<Plan>> {
             (rows, true) => Plan::Append(head, rows),
             (_, false) => return Ok(None),
         },
-        Pending::Overwrite(head, schema, rows) => match chain(schema, rows).await? {
-            (_, false) if head.rows == 0 => return Ok(None),
-            (rows, _) => Plan::Overwrite(head, rows),
-        },
+        Pending::Overwrite(head, schema, rows) => Plan::Overwrite(head, chain(schema, rows).await?.0),
         Pending::Rename(head, to) => Plan::Rename(head, to),
         Pending::Drop(head) => Plan::Drop(head),
         Pending::AddColumns(head, schema) => Plan::AddColumns(head, schema),

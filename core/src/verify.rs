@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::catalog::{Catalog, Inner, catalog_key};
 use crate::error::{Error, Result};
-use crate::head::{Checkpoint, Head, Heads, Segment, StoredBody, Tombstones};
+use crate::head::{Checkpoint, Head, Heads, StoredBody, Tombstones};
 use crate::history::History;
 use crate::ids::Token;
 use crate::name::{BranchName, RecordKey};
@@ -18,6 +18,7 @@ pub struct VerifyReport {
     /// Everything that is not as it should be.
     pub problems: Vec<Problem>,
     /// Objects and control records nothing refers to: what crashed or lost attempts left behind, or what a writer is just staging. Harmless.
+    /// Not counted (0) while a branch has a problem, because what lies behind the damage is still referenced.
     pub reclaimable_objects: u64,
     /// Their bytes.
     pub reclaimable_bytes: u64,
@@ -91,11 +92,12 @@ impl Catalog {
             referenced.insert(reached.object.path);
         }
         let mut report = VerifyReport { problems, ..VerifyReport::default() };
-        for object in before.iter().filter(|object| !referenced.contains(&object.path)) {
+        let whole = report.problems.iter().all(|problem| problem.branch.is_none());
+        for object in before.iter().filter(|_| whole).filter(|object| !referenced.contains(&object.path)) {
             report.reclaimable_objects += 1;
             report.reclaimable_bytes += object.size;
         }
-        for key in records_before.iter().filter(|key| !reachable.records.contains(key)) {
+        for key in records_before.iter().filter(|_| whole).filter(|key| !reachable.records.contains(key)) {
             if let Some((body, _)) = catalog.authority().read_record(key).await? {
                 report.reclaimable_objects += 1;
                 report.reclaimable_bytes += body.len() as u64;
@@ -153,17 +155,18 @@ async fn reach(catalog: &Inner, pins: &BTreeMap<Pin, BranchName>) -> (Vec<crate:
 /// Folds a branch's whole journal, checking every checkpoint and the head on the way.
 async fn journal(catalog: &Inner, head: &Head, reachable: &mut Reachable) -> Result<()> {
     let history = History::new(catalog.authority(), head);
-    let mut segments: Vec<Segment> = Vec::new();
+    // Back by the pointers, and then forward through the segments, one in memory at a time.
+    let mut pointers = Vec::new();
     let mut next = head.segments.first().cloned();
     while let Some(pointer) = next {
-        let segment = history.segment(&pointer).await?;
         reachable.records.insert(pointer.key(&head.branch, head.incarnation));
-        next = segment.segments.first().cloned();
-        segments.push(segment);
+        next = history.segment(&pointer).await?.segments.first().cloned();
+        pointers.push(pointer);
     }
     let mut state = Checkpoint { tables: Heads::default(), tombstones: Tombstones::default() };
     let mut tokens = BTreeSet::new();
-    for segment in segments.iter().rev() {
+    for pointer in pointers.iter().rev() {
+        let segment = history.segment(pointer).await?;
         for entry in &segment.entries {
             fold(&history, entry, &mut state, &mut tokens, reachable).await?;
         }

@@ -68,7 +68,7 @@ impl ParquetStore {
         drop(lists);
         let distinct: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
         if distinct.len() != files.len() {
-            return Err(Error::corrupt(&pin.path, "the version lists a data file twice; run `headwater verify`"));
+            return Err(Error::corrupt(&pin.path, "the version lists a data file twice; run `headwater verify --data`"));
         }
         Ok(files)
     }
@@ -126,7 +126,7 @@ impl ParquetStore {
 }
 
 fn mismatch(pin: &Pin) -> Error {
-    Error::corrupt(&pin.path, "the version object does not hold what a newer one says of it; run `headwater verify`")
+    Error::corrupt(&pin.path, "the version object does not hold what a newer one says of it; run `headwater verify --data`")
 }
 
 /// Two versions that name one object must agree on it.
@@ -134,7 +134,7 @@ fn add(reached: &mut BTreeMap<String, Reached>, object: Reached) -> Result<()> {
     let path = object.object.path.clone();
     match reached.insert(path, object.clone()) {
         Some(other) if other != object => {
-            Err(Error::corrupt(&object.object.path, "two versions disagree about the object; run `headwater verify`"))
+            Err(Error::corrupt(&object.object.path, "two versions disagree about the object; run `headwater verify --data`"))
         }
         _ => Ok(()),
     }

@@ -12,7 +12,7 @@
 //! | scan | 1 GET per version object not cached (one per 32 files), then per file as [`scan`](ParquetStore) says | |
 //!
 //! A scan reads a data file of up to 1 MiB in one GET and checks its digest. Of a larger one it reads the end first and then what it needs;
-//! there, size and structure are checked, and the digest is left to `headwater verify`.
+//! there, size and structure are checked, and the digest is left to `headwater verify --data`.
 
 mod cache;
 mod chunk;

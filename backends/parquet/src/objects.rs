@@ -22,7 +22,7 @@ pub(crate) struct Named<'a> {
 
 impl Named<'_> {
     pub(crate) fn corrupt(&self, what: impl std::fmt::Display) -> Error {
-        Error::corrupt(self.path, format!("{what}; run `headwater verify`"))
+        Error::corrupt(self.path, format!("{what}; run `headwater verify --data`"))
     }
 
     /// The key. A path only a damaged object holds is `Corrupt`.

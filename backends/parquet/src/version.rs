@@ -123,7 +123,7 @@ impl Version {
         let version: Self = decode(object, bytes)?;
         match version.fault() {
             None => Ok(version),
-            Some(what) => Err(Error::corrupt(object, format!("{what}; run `headwater verify`"))),
+            Some(what) => Err(Error::corrupt(object, format!("{what}; run `headwater verify --data`"))),
         }
     }
 
@@ -222,5 +222,31 @@ mod shared_schema {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SchemaRef, D::Error> {
         Schema::deserialize(deserializer).map(Arc::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::{DataType, Field, Schema, TimeUnit};
+
+    /// The format's promise: a schema written by an earlier release is read by every later one, whatever its library writes.
+    #[test]
+    fn an_earlier_schema_is_read() {
+        let written = r#"{"fields":[
+            {"name":"n","data_type":"Int64","nullable":false,"dict_id":0,"dict_is_ordered":false,"metadata":{}},
+            {"name":"t","data_type":{"Timestamp":["Microsecond","UTC"]},"nullable":true,"dict_id":0,"dict_is_ordered":false,"metadata":{}},
+            {"name":"d","data_type":{"Decimal128":[38,10]},"nullable":true,"dict_id":0,"dict_is_ordered":false,"metadata":{}},
+            {"name":"l","data_type":{"List":{"name":"item","data_type":"Utf8","nullable":true,"dict_id":0,"dict_is_ordered":false,"metadata":{}}},
+             "nullable":true,"dict_id":0,"dict_is_ordered":false,"metadata":{}}
+        ],"metadata":{}}"#;
+        let expected = Schema::new(vec![
+            Field::new("n", DataType::Int64, false),
+            Field::new("t", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true),
+            Field::new("d", DataType::Decimal128(38, 10), true),
+            Field::new("l", DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))), true),
+        ]);
+        assert_eq!(serde_json::from_str::<Schema>(written).unwrap(), expected);
     }
 }

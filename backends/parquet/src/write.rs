@@ -39,7 +39,7 @@ pub(crate) struct Target {
 impl Target {
     /// A path nobody else uses.
     pub(crate) fn fresh(&self, ending: &str) -> String {
-        format!("{}/{}.{ending}", self.table.folder(), self.mint.ulid())
+        format!("{}/{}.{ending}", self.table.folder(), self.mint.name())
     }
 }
 

@@ -45,7 +45,7 @@ fn writable(branch: &Branch, view: Arc<HeadView>, fresh: bool) -> Result<Base> {
     Ok(Base { snapshot: Snapshot::current(branch.catalog.clone(), view), gc_epoch, fresh, _private: () })
 }
 
-/// The base on an earlier state, to learn what an earlier commit was asked for. Nothing can be published from it: its seq is in the past.
+/// The base on an earlier state, to learn what an earlier commit was asked for. It is only compared, never published.
 pub(super) fn past(snapshot: Snapshot) -> Base {
     let gc_epoch = snapshot.view.head.gc_epoch;
     Base { snapshot, gc_epoch, fresh: true, _private: () }
@@ -56,7 +56,10 @@ pub(super) fn check_writable(head: &Head) -> Result<()> {
     match &head.state {
         BranchState::Live => {}
         BranchState::Frozen { claim } => {
-            return Err(Error::new(ErrorKind::Unavailable, format!("the branch {:?} is frozen by {claim:?}", head.branch.as_str())));
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("the branch {:?} is frozen by {claim:?}; wait until that is done", head.branch.as_str()),
+            ));
         }
         BranchState::Creating | BranchState::Deleted => {
             return Err(Error::new(ErrorKind::NotFound, format!("the branch {:?} is not live", head.branch.as_str())));
@@ -66,7 +69,10 @@ pub(super) fn check_writable(head: &Head) -> Result<()> {
         (FenceMode::Shared, _) => Ok(()),
         (FenceMode::Fenced, holder) => {
             let holder = holder.as_deref().unwrap_or("another writer");
-            Err(Error::new(ErrorKind::StaleWriter, format!("the branch {:?} is fenced by {holder:?}", head.branch.as_str())))
+            Err(Error::new(
+                ErrorKind::StaleWriter,
+                format!("the branch {:?} is fenced by {holder:?}; only the holder may write", head.branch.as_str()),
+            ))
         }
     }
 }

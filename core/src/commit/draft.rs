@@ -1,32 +1,43 @@
 //! The next head: the present one with the entries of one or more commits applied.
 
-use tokio::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 
 use super::apply::Applied;
 use super::prepare::Request;
+use super::publish::runtime;
 use crate::adapter::Plan;
 use crate::branch::Branch;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::head::{
     Body, Entry, Event, FEATURES, FORMAT, Head, HeadView, Segment, SegmentRef, StoredBody, TAIL_BYTES, TAIL_ENTRIES, push_pointer,
     segment_key,
 };
-use crate::ids::{CommitId, Incarnation};
+use crate::ids::{CommitId, Incarnation, SegmentId};
 use crate::json::{Sealed, encode};
 use crate::name::{RecordKey, RecordKind};
 use crate::records::put_unique;
 use crate::tombstones;
+use crate::transaction::Observed;
 
 /// Whether an entry of this size makes the tail spill first.
 pub(super) fn spills(tail: &[Entry], entry_bytes: usize) -> Result<bool> {
     Ok(!tail.is_empty() && (tail.len() >= TAIL_ENTRIES || encode(&tail)?.len() + entry_bytes > TAIL_BYTES))
 }
 
-/// An upper bound of the size an entry will have, known before its objects are.
-pub(super) fn estimate(request: &Request, plans: &[Plan]) -> usize {
-    // Quotes and control characters are escaped, so text may take six times its bytes.
-    let text = 6 * (request.actor.len() + request.message.as_ref().map_or(0, String::len));
-    (600 + text + plans.len() * 1_100).min(TAIL_BYTES)
+/// An upper bound of the size an entry will have, known before its objects are, and only a few bytes above it.
+pub(super) fn estimate(request: &Request, plans: &[Plan], observed: &Observed) -> Result<usize> {
+    /// Identifiers, token, digests and field names of an entry with no event.
+    const ENTRY: usize = 480;
+    /// An event with its pin, and the read-set token of its table.
+    const EVENT: usize = 560;
+    /// A read-set token.
+    const READ: usize = 64;
+    let text = encode(&(&request.actor, &request.message))?.len();
+    let names: usize = encode(&observed.absent)?.len() + plans.iter().map(|plan| 2 * plan.key().as_str().len()).sum::<usize>();
+    Ok((ENTRY + text + names + plans.len() * EVENT + observed.tables.len() * READ).min(TAIL_BYTES))
 }
 
 /// A head under construction.
@@ -91,7 +102,9 @@ impl Draft {
             let key = RecordKey::new(RecordKind::Entry, [head.branch.as_str(), &mint.name()]);
             entry.body = StoredBody::Record(put_unique(authority, key, encode(body)?).await?);
         }
-        if spills(&head.tail, encode(&entry)?.len())? {
+        // A segment that was written early is used, even where the entry turned out to fit.
+        let early = self.members == 0 && branch.line.spill.is_ready(view);
+        if early || spills(&head.tail, encode(&entry)?.len())? {
             if self.members > 0 {
                 return Ok(Placed::NoRoom);
             }
@@ -120,37 +133,65 @@ impl Draft {
     }
 }
 
+/// What a segment was written for: a tail, and the vacuum number its writer had seen.
+type SpillKey = (Incarnation, u64, u64);
+type Spill = Shared<BoxFuture<'static, Result<SegmentRef, Arc<Error>>>>;
+
 /// The segment written for the present tail, so that several commits of this process that find it full write it once.
 #[derive(Default)]
-pub(crate) struct SpillMemo(Mutex<Option<(Incarnation, u64, u64, SegmentRef)>>);
+pub(crate) struct SpillMemo(Mutex<Option<(SpillKey, Spill)>>);
 
 impl SpillMemo {
-    /// The segment that holds the view's tail. 1 request the first time.
-    pub(super) async fn get(&self, branch: &Branch, view: &HeadView) -> Result<SegmentRef> {
-        let head = &view.head;
-        let mut memo = self.0.lock().await;
-        if let Some((incarnation, seq, gc_epoch, segment)) = &*memo
-            && (*incarnation, *seq, *gc_epoch) == (head.incarnation, head.seq, head.gc_epoch)
-        {
-            return Ok(segment.clone());
-        }
-        let id = Incarnation(branch.catalog.mint.ulid());
-        let number = head.segments.first().map_or(0, |last| last.number + 1);
-        let segment = Segment {
-            format: FORMAT,
-            features: FEATURES.iter().map(ToString::to_string).collect(),
-            catalog: head.catalog,
-            branch: head.branch.clone(),
-            incarnation: head.incarnation,
-            number,
-            entries: head.tail.clone(),
-            segments: head.segments.clone(),
-            checkpoint: head.checkpoint(),
-        };
-        let key = segment_key(&head.branch, head.incarnation, id);
-        let record = put_unique(branch.catalog.authority(), key, encode(&segment)?).await?;
-        let pointer = SegmentRef { number, last: head.seq, time: head.time, id, digest: record.digest };
-        *memo = Some((head.incarnation, head.seq, head.gc_epoch, pointer.clone()));
-        Ok(pointer)
+    fn lock(&self) -> MutexGuard<'_, Option<(SpillKey, Spill)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn key(view: &HeadView) -> SpillKey {
+        (view.head.incarnation, view.head.seq, view.head.gc_epoch)
+    }
+
+    /// Whether the segment of the view's tail is written.
+    fn is_ready(&self, view: &HeadView) -> bool {
+        self.lock().as_ref().is_some_and(|(key, spill)| *key == Self::key(view) && matches!(spill.peek(), Some(Ok(_))))
+    }
+
+    /// The segment that holds the view's tail. 1 request the first time. It is written in a task of its own: whoever waits for it does not
+    /// depend on the first caller's going on.
+    pub(super) async fn get(&self, branch: &Branch, view: &HeadView) -> Result<SegmentRef> {
+        let key = Self::key(view);
+        let spill = {
+            let mut memo = self.lock();
+            match &*memo {
+                Some((known, spill)) if *known == key && !matches!(spill.peek(), Some(Err(_))) => spill.clone(),
+                _ => {
+                    let task = runtime()?.spawn(write_segment(branch.clone(), view.head.clone()));
+                    let ended = |error| Error::new(ErrorKind::Unavailable, "the task that writes a journal segment ended").because(error);
+                    let spill = async move { task.await.map_err(ended).flatten().map_err(Arc::new) }.boxed().shared();
+                    *memo = Some((key, spill.clone()));
+                    spill
+                }
+            }
+        };
+        spill.await.map_err(|error| error.duplicate())
+    }
+}
+
+async fn write_segment(branch: Branch, head: Head) -> Result<SegmentRef> {
+    let id = SegmentId(branch.catalog.mint.ulid());
+    let number = head.segments.first().map_or(0, |last| last.number + 1);
+    let checkpoint = head.checkpoint();
+    let key = segment_key(&head.branch, head.incarnation, id);
+    let segment = Segment {
+        format: FORMAT,
+        features: FEATURES.iter().map(ToString::to_string).collect(),
+        catalog: head.catalog,
+        branch: head.branch,
+        incarnation: head.incarnation,
+        number,
+        entries: head.tail,
+        segments: head.segments,
+        checkpoint,
+    };
+    let record = put_unique(branch.catalog.authority(), key, encode(&segment)?).await?;
+    Ok(SegmentRef { number, last: head.seq, time: head.time, id, digest: record.digest })
 }

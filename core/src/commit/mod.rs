@@ -43,7 +43,8 @@ pub struct TransactOptions {
     /// Why, for the log.
     pub message: Option<String>,
     /// Names this commit, also across processes: a retry with the same token and the same request finds the first one's result instead of
-    /// committing twice. Finding it costs a read of the journal back to `since`.
+    /// committing twice. The closure must then ask for the same whenever it runs on the same state. Finding the token costs a read of the
+    /// journal back to `since`.
     pub token: Option<Token>,
     /// With a token: a seq at which it was certainly not committed yet.
     pub since: u64,
@@ -56,14 +57,18 @@ where
     Fut: Future<Output = Result<()>>,
 {
     let policy = branch.catalog.parts.retry;
-    let mut request = Request::new(branch, options);
-    let mut base = barrier::pass(branch, if request.given { Freshness::Read } else { Freshness::Known }).await?;
-    if request.given
-        && let Some(earlier) = resolve::find(branch, &request, &base).await?
-    {
-        // The closure must not run on what came after the commit it made.
-        return prepare::compare(branch, &request, earlier, &body).await;
-    }
+    let mut request = Request::new(branch, options)?;
+    let mut base = if request.given {
+        // The token comes before everything else: a commit that is in the journal is a success, whoever holds the branch now, and the closure
+        // must not run on what came after it.
+        let view = branch.line.read(&branch.catalog).await.map_err(|error| error.during("barrier"))?;
+        if let Some(earlier) = resolve::find(branch, &request, &view.head).await? {
+            return prepare::compare(branch, &request, &view, earlier, &body).await;
+        }
+        barrier::on(branch, view)?
+    } else {
+        barrier::pass(branch, Freshness::Known).await?
+    };
     request.searched = Some(base.snapshot.seq());
     let mut lost = 0;
     for attempt in 1..=policy.prepares {
@@ -82,7 +87,7 @@ where
         };
         policy.wait(&branch.catalog.mint, attempt).await;
     }
-    let problem = format!("what the transaction read kept changing, {} times; nothing was published", policy.prepares);
+    let problem = format!("what the transaction read kept changing, {} times; nothing was published, try again", policy.prepares);
     Err(Error::new(ErrorKind::ReadSetChanged, problem).with_token(request.token))
 }
 
@@ -111,6 +116,6 @@ async fn settle(branch: &Branch, mut prepared: Box<Prepared>, lost: &mut u32) ->
         }
         policy.wait(&branch.catalog.mint, attempt).await;
     }
-    let problem = format!("the appended tables kept changing, {} times; nothing was published", policy.prepares);
+    let problem = format!("the appended tables kept changing, {} times; nothing was published, try again", policy.prepares);
     Err(Error::new(ErrorKind::Conflict, problem))
 }

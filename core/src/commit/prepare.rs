@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -10,10 +11,11 @@ use super::TransactOptions;
 use super::barrier::{self, Base, Freshness};
 use super::draft;
 use super::finalize::Commit;
+use super::resolve;
 use crate::adapter::{Effect, EffectAdapter, Plan};
 use crate::branch::Branch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::head::{Entry, Event, Reads, TableHead};
+use crate::head::{Entry, Event, HeadView, Reads, TableHead};
 use crate::ids::{Incarnation, Token};
 use crate::json::{encode, sha256};
 use crate::snapshot::{At, Snapshot};
@@ -22,6 +24,11 @@ use crate::transaction::{Observed, Transaction};
 
 /// Tables staged at once: more of them wait, so that a commit to very many does not hold all their rows in memory.
 const SIDE_BY_SIDE: usize = 128;
+
+/// The longest message, in bytes: it stands in the head until the tail spills.
+const MAX_MESSAGE: usize = 1_024;
+/// The longest actor, in bytes.
+const MAX_ACTOR: usize = 256;
 
 /// What stays the same over all attempts of one commit.
 #[derive(Clone, Debug)]
@@ -36,11 +43,18 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(branch: &Branch, options: TransactOptions) -> Self {
+    pub(super) fn new(branch: &Branch, options: TransactOptions) -> Result<Self> {
+        let actor = branch.catalog.parts.actor.clone();
+        let limits = [("message", options.message.as_deref().unwrap_or_default(), MAX_MESSAGE), ("actor", actor.as_str(), MAX_ACTOR)];
+        for (what, text, limit) in limits {
+            if text.len() > limit {
+                return Err(Error::invalid(format!("the commit's {what} has {} bytes; at most {limit} fit the journal", text.len())));
+            }
+        }
         let given = options.token.is_some();
         let searched = given.then_some(options.since);
         let token = options.token.unwrap_or_else(|| Token::mint(&branch.catalog.mint));
-        Self { token, given, searched, message: options.message, actor: branch.catalog.parts.actor.clone() }
+        Ok(Self { token, given, searched, message: options.message, actor })
     }
 }
 
@@ -86,7 +100,8 @@ where
         match barrier::pass(branch, Freshness::Read).await {
             Ok(newer) if newer.snapshot.seq() != base.snapshot.seq() => return Outcome::Moved(newer),
             Ok(_) => {}
-            Err(error) => return Outcome::Failed(error),
+            // The closure's own error says more than that the head could not be read.
+            Err(error) => return Outcome::Failed(result.err().unwrap_or(error)),
         }
     }
     match result {
@@ -108,7 +123,7 @@ where
         return Ok(None);
     }
     let adapter = branch.catalog.parts.registry.adapter(kind)?;
-    let spill = spill_early(branch, base, draft::estimate(request, &plans));
+    let spill = spill_early(branch, base, draft::estimate(request, &plans, &observed)?);
     let (effects, ()) = futures::try_join!(stage(branch, adapter, plans), spill)?;
     build(base, request, adapter, effects, observed).map(|prepared| Some(Box::new(prepared)))
 }
@@ -198,6 +213,10 @@ pub(super) async fn rebase(branch: &Branch, stale: Box<Prepared>, base: &Base) -
     });
     let Some(effects) = try_join_all(moved).await?.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
     let reads = reads(&base.snapshot, &observed, &effects)?;
+    // A name that had to be free may be taken.
+    if !reads.hold(heads, base.snapshot.tombstone_chain())? {
+        return Ok(None);
+    }
     Ok(Some(Box::new(Prepared { effects, reads, observed, epoch: head.fence.epoch, ..*stale })))
 }
 
@@ -219,19 +238,19 @@ async fn rebase_append(branch: &Branch, effect: &Effect, target: Option<&TableHe
 
 /// Settles a token that stands in the journal already: the same request is a success that reports the first one's place; another one is a
 /// mistake. What was asked for then is learned by running the closure on the state before that commit.
-pub(super) async fn compare<F, Fut>(branch: &Branch, request: &Request, earlier: Entry, body: &F) -> Result<Commit>
+pub(super) async fn compare<F, Fut>(branch: &Branch, request: &Request, view: &Arc<HeadView>, earlier: Entry, body: &F) -> Result<Commit>
 where
     F: Fn(Transaction) -> Fut,
     Fut: Future<Output = Result<()>>,
 {
-    let reused = || {
-        let problem = format!("the token {} already names another commit, at seq {}; take a new token", request.token, earlier.seq);
-        Error::new(ErrorKind::TokenReused, problem).with_token(request.token.clone())
-    };
-    let before = branch.snapshot_at_open().await?.at(At::Seq(earlier.seq - 1)).await?;
+    let before = Snapshot::current(branch.catalog.clone(), view.clone()).at(At::Seq(earlier.seq - 1)).await?;
     match attempt(branch, &barrier::past(before), request, body).await {
         Ok(Some(prepared)) if prepared.digest == earlier.request => Ok(Commit::of(&prepared, earlier.seq, earlier.commit)),
-        Ok(_) => Err(reused()),
-        Err(error) => Err(reused().because(error)),
+        Ok(_) => Err(resolve::reused(&request.token, earlier.seq)),
+        // What the closure itself refuses is another request than the one it made then; a failure of the storage says nothing of it.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::AlreadyExists) => {
+            Err(resolve::reused(&request.token, earlier.seq).because(error))
+        }
+        Err(error) => Err(error),
     }
 }

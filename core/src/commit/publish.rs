@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::apply::Applied;
@@ -14,7 +15,7 @@ use super::prepare::Prepared;
 use super::resolve::{self, Sent};
 use super::revalidate::{self, Checked};
 use crate::branch::Branch;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::head::HeadView;
 use crate::ids::{CommitId, Token};
 
@@ -81,13 +82,17 @@ impl Queue {
 pub(super) async fn submit(branch: &Branch, prepared: Box<Prepared>) -> Verdict {
     let token = prepared.request.token.clone();
     let (reply, verdict) = oneshot::channel();
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return Verdict::Failed(error),
+    };
     let start = {
         let mut waiting = branch.line.queue.lock();
         waiting.tickets.push_back(Ticket { prepared, reply });
         !std::mem::replace(&mut waiting.running, true)
     };
     if start {
-        tokio::spawn(drain(branch.clone()));
+        runtime.spawn(drain(branch.clone()));
     }
     // The task ends without an answer only when its runtime does.
     verdict.await.unwrap_or_else(|_| Verdict::Failed(unknown(&token)))
@@ -98,9 +103,34 @@ pub(super) fn unknown(token: &Token) -> Error {
     Error::new(ErrorKind::PublishUnknown, problem).with_token(token.clone())
 }
 
+/// The caller's runtime, for work that must go on when the caller does not.
+pub(super) fn runtime() -> Result<Handle> {
+    Handle::try_current().map_err(|error| Error::invalid("a commit needs a tokio runtime with time enabled").because(error))
+}
+
 async fn drain(branch: Branch) {
+    let run = Run { queue: &branch.line.queue };
     while let Some(group) = branch.line.queue.take() {
         publish(&branch, group).await;
+    }
+    std::mem::forget(run);
+}
+
+/// Ends a run that did not come to its end: its runtime was shut down, or a backend panicked. The next commit starts another.
+struct Run<'a> {
+    queue: &'a Queue,
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        let tickets: Vec<Ticket> = {
+            let mut waiting = self.queue.lock();
+            waiting.running = false;
+            waiting.tickets.drain(..).collect()
+        };
+        let error =
+            Error::new(ErrorKind::Unavailable, "the task that publishes this branch's commits ended; nothing was published, try again");
+        fail(tickets.into_iter().map(|ticket| ticket.reply), &error);
     }
 }
 
@@ -125,8 +155,8 @@ async fn publish(branch: &Branch, mut group: Vec<Ticket>) {
             }
         }
         let Some(first) = members.first() else { return branch.line.queue.put_back(later) };
-        let token = first.applied.prepared.request.token.clone();
-        match resolve::swap(branch, &view, draft, &token).await {
+        let (token, commit) = (first.applied.prepared.request.token.clone(), first.commit);
+        match resolve::swap(branch, &view, draft, &token, commit).await {
             Ok(Sent::Landed) => {
                 for Member { applied, reply, seq, commit } in members {
                     // A caller that is gone does not change what was published.
@@ -189,12 +219,12 @@ async fn admit(branch: &Branch, view: &Arc<HeadView>, draft: &mut Draft, members
     }
     let allowed = branch.catalog.parts.retry.swaps;
     if prepared.lost > allowed {
-        let problem = format!("{allowed} swaps were lost to other writers; nothing was published");
+        let problem = format!("{allowed} swaps were lost to other writers; nothing was published, try again");
         return answer(reply, Verdict::Failed(Error::new(ErrorKind::Conflict, problem)));
     }
     let applied = match revalidate::check(prepared, &draft.head) {
         Checked::Valid(revalidated) => revalidated.arm().apply(),
-        Checked::Refused(error) => return answer(reply, Verdict::Failed(error)),
+        Checked::Refused(prepared, error) => return refuse(branch, view, members, Ticket { prepared, reply }, error).await,
         Checked::Stale(prepared) if members.is_empty() => return answer(reply, Verdict::Stale(prepared, view.clone())),
         // What made it stale is not published yet: it may never be.
         Checked::Stale(prepared) => return Admitted::Later(Ticket { prepared, reply }),
@@ -202,6 +232,17 @@ async fn admit(branch: &Branch, view: &Arc<HeadView>, draft: &mut Draft, members
     match draft.place(branch, view, &applied).await {
         Ok(Placed::In(seq, commit)) => Admitted::In(Member { applied, reply, seq, commit }),
         Ok(Placed::NoRoom) => Admitted::Later(Ticket { prepared: applied.withdraw(), reply }),
-        Err(error) => answer(reply, Verdict::Failed(error)),
+        Err(error) => refuse(branch, view, members, Ticket { prepared: applied.withdraw(), reply }, error).await,
     }
+}
+
+/// A refusal holds only on a head that is current: one that rests on a recalled head, or on commits that are not published yet, is looked at
+/// again. Requests: 1, to see whether the head moved.
+async fn refuse(branch: &Branch, view: &HeadView, members: &[Member], ticket: Ticket, error: Error) -> Admitted {
+    let moved = async { branch.line.read(&branch.catalog).await.is_ok_and(|current| current.tag != view.tag) };
+    if !members.is_empty() || moved.await {
+        return Admitted::Later(ticket);
+    }
+    let _ = ticket.reply.send(Verdict::Failed(error));
+    Admitted::Answered
 }

@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use super::barrier::Base;
 use super::draft::Draft;
 use super::prepare::{Prepared, Request};
 use super::publish::unknown;
 use crate::authority::{Expected, Swap};
 use crate::branch::Branch;
-use crate::error::{Error, ErrorKind, Result};
-use crate::head::{Entry, HeadView};
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::head::{Entry, Head, HeadView};
 use crate::history::History;
 use crate::ids::{CommitId, Token};
 
@@ -22,11 +21,11 @@ pub(super) enum Sent {
     Lost(Arc<HeadView>),
 }
 
-/// Sends the swap. 1 request, and 1 more to see the winner of a lost one.
+/// Sends the swap; `token` and `commit` are of its first new entry. 1 request, and 1 more to see the winner of a lost one.
 ///
 /// Errors: `PublishUnknown` where the outcome could not be learned; any other error means that nothing was published.
 #[tracing::instrument(level = "debug", skip_all, fields(branch = %branch.name(), seq = draft.head.seq, commits = draft.members))]
-pub(super) async fn swap(branch: &Branch, view: &Arc<HeadView>, draft: Draft, token: &Token) -> Result<Sent> {
+pub(super) async fn swap(branch: &Branch, view: &Arc<HeadView>, draft: Draft, token: &Token, commit: CommitId) -> Result<Sent> {
     let (head, bytes) = draft.seal(branch)?;
     let body = bytes::Bytes::from(bytes);
     let send = || branch.catalog.authority().swap_head(&branch.line.branch, Expected::Tag(&view.tag), body.clone());
@@ -46,6 +45,8 @@ pub(super) async fn swap(branch: &Branch, view: &Arc<HeadView>, draft: Draft, to
     for attempt in 1..=policy.resolves {
         let current = match branch.line.read(&branch.catalog).await {
             Ok(current) => current,
+            // Damage does not pass by waiting.
+            Err(error) if error.retry() == Retry::Permanent => return Err(unknown(token).because(error)),
             Err(error) => {
                 cause = Some(error);
                 policy.wait(&branch.catalog.mint, attempt).await;
@@ -53,7 +54,7 @@ pub(super) async fn swap(branch: &Branch, view: &Arc<HeadView>, draft: Draft, to
             }
         };
         if current.tag != view.tag {
-            match moved(branch, view, &current, token).await {
+            match moved(branch, view, &current, token, commit).await {
                 Ok(sent) => return Ok(sent),
                 Err(error) => cause = Some(error),
             }
@@ -73,27 +74,30 @@ pub(super) async fn swap(branch: &Branch, view: &Arc<HeadView>, draft: Draft, to
     })
 }
 
-/// The tag has moved: the swap is behind the state it expected, or excluded for ever.
-async fn moved(branch: &Branch, view: &HeadView, current: &Arc<HeadView>, token: &Token) -> Result<Sent> {
+/// The tag has moved: the swap is behind the state it expected, or excluded for ever. Its entry is known by its commit: under a token of the
+/// caller's another process may have made another one, which is no proof for this swap and the commits that shared it.
+async fn moved(branch: &Branch, view: &HeadView, current: &Arc<HeadView>, token: &Token, commit: CommitId) -> Result<Sent> {
     if current.head.incarnation != view.head.incarnation {
         return Err(unknown(token));
     }
     let history = History::new(branch.catalog.authority(), &current.head);
     Ok(match history.find_token(token, view.head.seq).await? {
-        Some(_) => Sent::Landed,
-        None => Sent::Lost(current.clone()),
+        Some(entry) if entry.commit == commit => Sent::Landed,
+        _ => Sent::Lost(current.clone()),
     })
 }
 
-/// The entry of a token of the caller's, in the journal up to the base. Requests: 1 for each segment back to where the search begins.
-pub(super) async fn find(branch: &Branch, request: &Request, base: &Base) -> Result<Option<Entry>> {
-    let head = &base.snapshot.view.head;
-    let since = request.searched.unwrap_or_default();
-    if since < head.floor {
-        let expired = "the history in which this token may stand was pruned; look whether the rows are there";
-        return Err(Error::new(ErrorKind::TokenExpired, expired).with_token(request.token.clone()));
-    }
-    History::new(branch.catalog.authority(), head).find_token(&request.token, since).await
+/// The entry of a token of the caller's, in the journal up to this head. Requests: 1 for each segment back to where the search begins.
+pub(super) async fn find(branch: &Branch, request: &Request, head: &Head) -> Result<Option<Entry>> {
+    History::new(branch.catalog.authority(), head).find_token(&request.token, request.searched.unwrap_or_default()).await
+}
+
+/// The error for a token that stands in the journal for another request.
+pub(super) fn reused(token: &Token, seq: u64) -> Error {
+    let problem = format!(
+        "the token {token} committed already, as seq {seq}, and this request is another one; see what that commit did before anything is repeated"
+    );
+    Error::new(ErrorKind::TokenReused, problem).with_token(token.clone())
 }
 
 /// Whether this commit is in the journal already, among the entries not searched so far. No request while the tail holds them all.
@@ -109,9 +113,6 @@ pub(super) async fn earlier(branch: &Branch, view: &HeadView, prepared: &mut Pre
             Ok(None)
         }
         Some(entry) if entry.request == prepared.digest => Ok(Some((entry.seq, entry.commit))),
-        Some(entry) => {
-            let problem = format!("the token {token} already names another commit, at seq {}; take a new token", entry.seq);
-            Err(Error::new(ErrorKind::TokenReused, problem).with_token(token.clone()))
-        }
+        Some(entry) => Err(reused(token, entry.seq)),
     }
 }

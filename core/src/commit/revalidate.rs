@@ -17,18 +17,18 @@ pub(super) enum Checked {
     /// Something it had read is different here.
     Stale(Box<Prepared>),
     /// It must not be published here at all.
-    Refused(Error),
+    Refused(Box<Prepared>, Error),
 }
 
 /// Compares. No request.
 pub(super) fn check(prepared: Box<Prepared>, head: &Head) -> Checked {
     if let Err(error) = check_writable(head).and_then(|()| check_intents(&prepared, head)) {
-        return Checked::Refused(error);
+        return Checked::Refused(prepared, error);
     }
     match holds(&prepared, head) {
         Ok(true) => Checked::Valid(Revalidated { prepared, _private: () }),
         Ok(false) => Checked::Stale(prepared),
-        Err(error) => Checked::Refused(error),
+        Err(error) => Checked::Refused(prepared, error),
     }
 }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::authority::Tag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{CatalogId, CommitId, Incarnation, TableId};
-use crate::json::Sealed;
+use crate::json::{EXACT, Sealed};
 use crate::name::{BranchName, RecordKey};
 
 /// The format this build reads and writes.
@@ -190,7 +190,9 @@ impl Head {
         require(self.catalog == catalog, "the head belongs to another catalog")?;
         require(self.branch == *branch, "the head belongs to another branch")?;
         require(self.intents.len() <= MAX_INTENTS, "the head has too many intents")?;
-        require(self.rev >= self.seq, "the head counts fewer swaps than commits")?;
+        let counters = [self.seq, self.rev, self.time, self.fence.epoch, self.gc_epoch, self.tombstones.count];
+        let pointers = self.segments.iter().flat_map(|pointer| [pointer.number, pointer.last, pointer.time]);
+        require(counters.into_iter().chain(pointers).all(|count| count <= EXACT), "the head has a number beyond 2^53")?;
         require(self.floor <= self.seq, "the retention floor is above the last commit")?;
         require(self.segments.is_empty() || self.segments.len() == SKIP_LEVELS, "the head has a wrong number of segment pointers")?;
         let spilled = self.segments.first().map_or(0, |segment| segment.last);
@@ -211,11 +213,6 @@ impl Head {
     /// The checkpoint at the end of the tail.
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint { tables: self.tables.clone(), tombstones: self.tombstones.clone() }
-    }
-
-    /// The seq of the first entry in the tail, or of the next commit where the tail is empty.
-    pub fn tail_first(&self) -> u64 {
-        self.segments.first().map_or(0, |segment| segment.last) + 1
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, Heads, Tombstones};
-use crate::ids::{CatalogId, Incarnation};
+use crate::ids::{CatalogId, Incarnation, SegmentId};
 use crate::name::{BranchName, RecordKey, RecordKind};
 
 /// Pointers per head and segment.
@@ -23,7 +23,7 @@ pub struct SegmentRef {
     /// The time of its last entry.
     pub time: u64,
     /// Its unique name.
-    pub id: Incarnation,
+    pub id: SegmentId,
     /// SHA-256 (hex) of its bytes.
     pub digest: String,
 }
@@ -36,7 +36,7 @@ impl SegmentRef {
 }
 
 /// The record of a segment of that name.
-pub(crate) fn segment_key(branch: &BranchName, incarnation: Incarnation, id: Incarnation) -> RecordKey {
+pub(crate) fn segment_key(branch: &BranchName, incarnation: Incarnation, id: SegmentId) -> RecordKey {
     RecordKey::new(RecordKind::Segment, [branch.as_str(), &incarnation.lower(), &id.lower()])
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn pointer(number: u64) -> SegmentRef {
-        let id = Incarnation(ulid::Ulid::from(u128::from(number)));
+        let id = SegmentId(ulid::Ulid::from(u128::from(number)));
         SegmentRef { number, last: (number + 1) * 10, time: number, id, digest: String::new() }
     }
 

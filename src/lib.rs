@@ -6,4 +6,4 @@ pub use headwater_core::*;
 
 mod open;
 
-pub use open::{Builder, MISSING, builder, create, open, registry};
+pub use open::{Builder, Diagnosis, MISSING, builder, create, doctor, open, registry};

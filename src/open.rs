@@ -3,8 +3,9 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use headwater_core::authority::{Capability, Finding, Severity};
 use headwater_core::ids::Environment;
-use headwater_core::registry::{Expected, Location, Registration, Registry};
+use headwater_core::registry::{Expected, Location, OpenedBackend, Registration, Registry};
 use headwater_core::{Catalog, Error, ErrorKind, Parts, Result, RetryPolicy};
 use url::Url;
 
@@ -14,6 +15,8 @@ use headwater_adapters as _;
 use headwater_local as _;
 #[cfg(feature = "parquet")]
 use headwater_parquet as _;
+#[cfg(feature = "s3")]
+use headwater_s3 as _;
 
 /// Parts this build lacks, and the cargo feature that adds each.
 pub const MISSING: &[(&str, &str)] = &[
@@ -21,6 +24,8 @@ pub const MISSING: &[(&str, &str)] = &[
     ("local", "local"),
     #[cfg(not(feature = "parquet"))]
     ("parquet", "parquet"),
+    #[cfg(not(feature = "s3"))]
+    ("s3", "s3"),
 ];
 
 /// The registry of this build, sealed: exactly the parts its features name.
@@ -35,6 +40,8 @@ fn seal(registered: &[&'static Registration]) -> Result<Registry> {
     expected.push(("backend", "local"));
     #[cfg(feature = "parquet")]
     expected.push(("store", "parquet"));
+    #[cfg(feature = "s3")]
+    expected.push(("backend", "s3"));
     Registry::seal(&expected, registered)
 }
 
@@ -114,9 +121,7 @@ impl Builder {
     /// Opens. See [`open`] and [`create`].
     pub async fn open(self) -> Result<Catalog> {
         let registry = seal(&self.registered)?;
-        let location = locate(&self.url)?;
-        let backend = registry.backend(location.url.scheme()).map_err(|error| missing(error, location.url.scheme()))?;
-        let opened = (backend.open)(&location)?;
+        let (location, opened) = backend(&registry, &self.url)?;
         let mut parts = Parts::new(registry, opened.authority, opened.objects);
         parts.retry = self.retry;
         parts.root = Some(location.url);
@@ -132,6 +137,39 @@ impl Builder {
             (false, _) => Catalog::open(parts).await.map_err(at),
         }
     }
+}
+
+/// What a place is fit for.
+#[derive(Clone, Debug)]
+pub struct Diagnosis {
+    /// What its backend guarantees.
+    pub capability: Capability,
+    /// What was tried and seen.
+    pub findings: Vec<Finding>,
+}
+
+impl Diagnosis {
+    /// Whether a catalog may live there.
+    pub fn ok(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Broken)
+    }
+}
+
+/// Tries whether a place keeps the promises commits stand on, and looks at how it is set up. There need not be a catalog; what is written is
+/// the probe's own, and removed again.
+pub async fn doctor(url: &str) -> Result<Diagnosis> {
+    let (_, opened) = backend(&registry()?, url)?;
+    let authority = opened.authority;
+    let mut findings = authority.probe().await?;
+    findings.extend(authority.inspect().await?);
+    Ok(Diagnosis { capability: authority.capability(), findings })
+}
+
+fn backend(registry: &Registry, url: &str) -> Result<(Location, OpenedBackend)> {
+    let location = locate(url)?;
+    let backend = registry.backend(location.url.scheme()).map_err(|error| missing(error, location.url.scheme()))?;
+    let opened = (backend.open)(&location)?;
+    Ok((location, opened))
 }
 
 /// A URL as it stands; anything without a scheme is a path, with URL options behind a question mark all the same.
@@ -170,11 +208,11 @@ fn without_parents(path: &Path) -> Result<PathBuf> {
     Ok(resolved)
 }
 
+/// Names the feature that would add what is missing.
 fn missing(error: Error, scheme: &str) -> Error {
-    match scheme {
-        "file" if !cfg!(feature = "local") => {
-            Error::new(ErrorKind::Unsupported, "this build has no local backend; build with the feature \"local\"")
-        }
-        _ => error,
+    let name = if scheme == "file" { "local" } else { scheme };
+    match MISSING.iter().find(|(part, _)| *part == name) {
+        Some((_, feature)) => Error::new(ErrorKind::Unsupported, format!("{error}; build with the cargo feature {feature:?} to add it")),
+        None => error,
     }
 }

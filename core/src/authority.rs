@@ -50,7 +50,7 @@ pub enum Expected<'a> {
 pub enum Swap {
     /// The body is in place, under this tag.
     Swapped(Tag),
-    /// Another version is in place; this request changed nothing and never will.
+    /// This request changed nothing and never will; as a rule because another version is in place. Only a read tells which one.
     Conflict,
     /// The reply was lost, or the request failed after an attempt that may have been applied: it may have landed, or may still land.
     Unknown(Error),
@@ -80,6 +80,42 @@ pub struct Capability {
     pub writes_per_second_per_key: Option<u32>,
 }
 
+/// How much a [`Finding`] matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// As it should be.
+    Good,
+    /// Could not be told.
+    Unknown,
+    /// Works, and costs money or care.
+    Warning,
+    /// A promise that commits stand on is not kept: no catalog may live here.
+    Broken,
+}
+
+impl Severity {
+    /// The severity's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Unknown => "unknown",
+            Self::Warning => "warning",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// Something that was found out about a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is about.
+    pub subject: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The fact, and the remedy where there is one.
+    pub message: String,
+}
+
 /// A linearizable home for heads and records.
 ///
 /// Implementations keep no meaning: bodies are bytes, names are already encoded. Every method is ONE request to the backend, apart from
@@ -91,6 +127,13 @@ pub struct Capability {
 pub trait ControlAuthority: Send + Sync + fmt::Debug {
     /// What this authority guarantees. No request.
     fn capability(&self) -> Capability;
+
+    /// Tries every promise of this trait that a server could break, on objects of its own, which it removes again. Called before a catalog is
+    /// created, and at will. An error means that the probe could not be made; a broken promise is a finding.
+    async fn probe(&self) -> Result<Vec<Finding>>;
+
+    /// Facts about how the backend is set up that an operator should know. Writes nothing.
+    async fn inspect(&self) -> Result<Vec<Finding>>;
 
     /// Reads a branch's head. With a known tag that is still current, answers [`HeadRead::Unchanged`].
     async fn read_head(&self, branch: &BranchName, known: Option<&Tag>) -> Result<HeadRead>;

@@ -10,7 +10,7 @@ use object_store::ObjectStore;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::authority::{ControlAuthority, Create, Expected, HeadRead, Swap, Tag};
+use crate::authority::{ControlAuthority, Create, Expected, Finding, HeadRead, Severity, Swap, Tag};
 use crate::branch::{Branch, Line};
 use crate::error::{Error, ErrorKind, Result};
 use crate::head::{FORMAT, Head, check_format};
@@ -162,7 +162,8 @@ impl Catalog {
     }
 
     /// Opens a catalog, or creates an empty one with this kind of store. Idempotent; of several callers at once one creates it and the
-    /// others open that one. The kind counts at creation only. 8 requests to create. Refuses a root that holds foreign objects.
+    /// others open that one. The kind counts at creation only. 8 requests to create, and what the backend's probe takes. Refuses a
+    /// backend that breaks its promises (`PreconditionIgnored`), and a root that holds foreign objects.
     pub async fn open_or_create(parts: Parts, store: &str) -> Result<Self> {
         let (record, tag) = match Self::find(&parts).await? {
             Found::Live(record, head) => return Self::assemble(parts, record, Some(head)),
@@ -197,6 +198,7 @@ impl Catalog {
         parts.registry.store(store)?;
         let foreign = refuse_foreign(parts).await;
         if foreign.is_ok() {
+            refuse_broken(parts).await?;
             let mint = Mint::new(parts.environment.clone());
             let mut record = CatalogRecord {
                 format: FORMAT,
@@ -298,6 +300,18 @@ enum Found {
 
 fn main_branch() -> Result<BranchName> {
     MAIN.parse()
+}
+
+/// A backend that breaks its promises would lose commits, and nobody would notice.
+async fn refuse_broken(parts: &Parts) -> Result<()> {
+    let findings = parts.authority.probe().await.map_err(|error| error.during("create catalog"))?;
+    match findings.into_iter().find(|finding| finding.severity == Severity::Broken) {
+        None => Ok(()),
+        Some(Finding { subject, message, .. }) => {
+            let problem = format!("the backend breaks a promise that commits stand on: {subject}: {message}; use another store");
+            Err(Error::new(ErrorKind::PreconditionIgnored, problem).during("create catalog"))
+        }
+    }
 }
 
 /// Objects of others under the root would be taken for ours by a later vacuum.

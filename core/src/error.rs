@@ -37,6 +37,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The catalog's format or required features are not known to this build.
     FormatMismatch,
+    /// The backend does not keep a promise that commits stand on, such as honouring a precondition.
+    PreconditionIgnored,
     /// The caller's input is wrong; the message says where and what to do.
     InvalidInput,
     /// The backend could not be reached or refused for a passing reason.
@@ -60,6 +62,7 @@ impl ErrorKind {
             Self::Corrupt => "Corrupt",
             Self::Unsupported => "Unsupported",
             Self::FormatMismatch => "FormatMismatch",
+            Self::PreconditionIgnored => "PreconditionIgnored",
             Self::InvalidInput => "InvalidInput",
             Self::Unavailable => "Unavailable",
         }
@@ -170,6 +173,15 @@ impl Error {
         }))
     }
 
+    /// Marks a failure of a request whose token may have been used before: that it failed now says nothing of then.
+    pub(crate) fn settled_by(mut self, token: &Token) -> Self {
+        if self.0.retry == Retry::Retry {
+            self.0.retry = Retry::ResolveFirst;
+        }
+        self.0.token = Some(token.clone());
+        self
+    }
+
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -231,6 +243,12 @@ impl std::error::Error for Error {
 impl From<object_store::Error> for Error {
     fn from(source: object_store::Error) -> Self {
         use object_store::Error as E;
+        // A backend of ours says more than the library's error around it.
+        if let E::Generic { source: inner, .. } = &source
+            && let Some(own) = inner.downcast_ref::<Self>()
+        {
+            return own.duplicate();
+        }
         let (kind, message) = match &source {
             E::NotFound { .. } => (ErrorKind::NotFound, "the object does not exist"),
             E::AlreadyExists { .. } => (ErrorKind::AlreadyExists, "the object exists already"),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
-use crate::authority::{Capability, ControlAuthority, Create, Expected, HeadRead, Swap, Tag};
+use crate::authority::{Capability, ControlAuthority, Create, Expected, Finding, HeadRead, Swap, Tag};
 use crate::error::Result;
 use crate::name::{BranchName, RecordKey};
 use crate::registry::{Backend, Location, OpenedBackend, Part, Registration};
@@ -47,6 +47,16 @@ impl MemoryAuthority {
 impl ControlAuthority for MemoryAuthority {
     fn capability(&self) -> Capability {
         Capability { power_safe: false, multi_host: false, list_is_strong: true, writes_per_second_per_key: None }
+    }
+
+    /// Nothing: what this authority promises does not depend on where it runs.
+    async fn probe(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
+
+    /// Nothing: there are no settings.
+    async fn inspect(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
     }
 
     async fn read_head(&self, branch: &BranchName, known: Option<&Tag>) -> Result<HeadRead> {

@@ -105,8 +105,15 @@ impl Location {
 }
 
 /// Settings from a URL's query. Whoever reads them refuses what it does not know.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options(BTreeMap<String, String>);
+
+impl fmt::Debug for Options {
+    /// Names only: a value may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 impl Options {
     /// Takes an option out.

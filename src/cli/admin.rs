@@ -1,10 +1,10 @@
-//! `verify` and `adapters`: whether all is well, and what this build can do.
+//! `verify`, `doctor` and `adapters`: whether all is well, and what this build can do.
 
 use headwater::registry::Part;
 use headwater::verify::Depth;
 use serde_json::json;
 
-use super::args::{Common, Verify};
+use super::args::{Common, Root, Verify};
 use super::failure::Failure;
 use super::output::{print, style};
 use super::render::{Grid, count, visible};
@@ -32,6 +32,52 @@ pub(crate) async fn verify(args: &Verify, common: &Common) -> Result<(), Failure
         print(&text)?;
     }
     if report.ok() { Ok(()) } else { Err(Failure::Said(1)) }
+}
+
+/// Runs `doctor`.
+pub(crate) async fn doctor(args: &Root, common: &Common) -> Result<(), Failure> {
+    let diagnosis = headwater::doctor(&args.url).await?;
+    let (capability, findings) = (diagnosis.capability, &diagnosis.findings);
+    let rate = capability.writes_per_second_per_key;
+    if common.json {
+        let findings: Vec<_> = findings
+            .iter()
+            .map(|finding| json!({"subject": finding.subject, "severity": finding.severity.name(), "message": finding.message}))
+            .collect();
+        let document = json!({
+            "ok": diagnosis.ok(),
+            "capability": {
+                "power_safe": capability.power_safe,
+                "multi_host": capability.multi_host,
+                "list_is_strong": capability.list_is_strong,
+                "writes_per_second_per_key": rate,
+            },
+            "findings": findings,
+        });
+        print(&format!("{document}\n"))?;
+    } else {
+        let mut grid = Grid::new(style(), &["severity", "subject", "message"]);
+        let mut fact = |subject: &str, holds: bool, yes: &str, no: &str| {
+            grid.texts(["fact".into(), subject.into(), if holds { yes } else { no }.into()]);
+        };
+        fact(
+            "power",
+            capability.power_safe,
+            "acknowledged commits survive loss of power",
+            "acknowledged commits may be lost with the power",
+        );
+        fact("hosts", capability.multi_host, "any number of hosts may write", "only processes of one host may write");
+        for finding in findings {
+            grid.texts([finding.severity.name().into(), finding.subject.clone(), visible(&finding.message).into_owned()]);
+        }
+        let mut text = grid.render();
+        if let Some(rate) = rate {
+            text.push_str(&format!("one branch sustains about {} here\n", count(u64::from(rate), "commit a second")));
+        }
+        text.push_str(if diagnosis.ok() { "ok\n" } else { "no catalog may live here\n" });
+        print(&text)?;
+    }
+    if diagnosis.ok() { Ok(()) } else { Err(Failure::Said(1)) }
 }
 
 /// Runs `adapters`.

@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// List what this build has, and which feature adds the rest.
     Adapters,
+    /// Try whether a place keeps the promises commits stand on; there need not be a catalog yet.
+    Doctor(Root),
 }
 
 /// A catalog.

@@ -33,7 +33,7 @@ impl Failure {
         match self {
             Self::Error(error) => match error.kind() {
                 ErrorKind::Conflict | ErrorKind::ReadSetChanged | ErrorKind::RecoveryPending => 3,
-                ErrorKind::PublishUnknown => 4,
+                _ if error.retry() == headwater::Retry::ResolveFirst => 4,
                 _ => 1,
             },
             Self::Usage(_) => USAGE,

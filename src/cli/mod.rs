@@ -53,6 +53,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Table(args) => table::run(args, &common).await,
         Command::Verify(args) => admin::verify(&args, &common).await,
         Command::Adapters => admin::adapters(&common),
+        Command::Doctor(args) => admin::doctor(&args, &common).await,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use headwater_core::authority::{Capability, ControlAuthority, Create, Expected, HeadRead, Swap, Tag};
+use headwater_core::authority::{Capability, ControlAuthority, Create, Expected, Finding, HeadRead, Swap, Tag};
 use headwater_core::name::{BranchName, RecordKey};
 use headwater_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
@@ -92,6 +92,16 @@ impl ControlAuthority for LocalAuthority {
     fn capability(&self) -> Capability {
         // Only Unix syncs directories.
         Capability { power_safe: cfg!(unix), multi_host: false, list_is_strong: true, writes_per_second_per_key: None }
+    }
+
+    /// Nothing: what this authority promises does not depend on where it runs.
+    async fn probe(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
+
+    /// Nothing: there are no settings.
+    async fn inspect(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
     }
 
     async fn read_head(&self, branch: &BranchName, known: Option<&Tag>) -> Result<HeadRead> {

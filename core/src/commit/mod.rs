@@ -43,8 +43,8 @@ pub struct TransactOptions {
     /// Why, for the log.
     pub message: Option<String>,
     /// Names this commit, also across processes: a retry with the same token and the same request finds the first one's result instead of
-    /// committing twice. The closure must then ask for the same whenever it runs on the same state. Finding the token costs a read of the
-    /// journal back to `since`.
+    /// committing twice. Until a retry succeeds or is refused, only the same token may be tried again. The closure must ask for the same
+    /// whenever it runs on the same state. Finding the token costs a read of the journal back to `since`.
     pub token: Option<Token>,
     /// With a token: a seq at which it was certainly not committed yet.
     pub since: u64,
@@ -56,8 +56,17 @@ where
     F: Fn(Transaction) -> Fut,
     Fut: Future<Output = Result<()>>,
 {
+    let request = Request::new(branch, options)?;
+    let (token, given) = (request.token.clone(), request.given);
+    run(branch, request, body).await.map_err(|error| if given { error.settled_by(&token) } else { error })
+}
+
+async fn run<F, Fut>(branch: &Branch, mut request: Request, body: F) -> Result<Commit>
+where
+    F: Fn(Transaction) -> Fut,
+    Fut: Future<Output = Result<()>>,
+{
     let policy = branch.catalog.parts.retry;
-    let mut request = Request::new(branch, options)?;
     let mut base = if request.given {
         // The token comes before everything else: a commit that is in the journal is a success, whoever holds the branch now, and the closure
         // must not run on what came after it.

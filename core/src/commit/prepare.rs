@@ -100,8 +100,13 @@ where
         match barrier::pass(branch, Freshness::Read).await {
             Ok(newer) if newer.snapshot.seq() != base.snapshot.seq() => return Outcome::Moved(newer),
             Ok(_) => {}
-            // The closure's own error says more than that the head could not be read.
-            Err(error) => return Outcome::Failed(result.err().unwrap_or(error)),
+            // What the closure made of an outdated base is no answer; it only explains.
+            Err(error) => {
+                return Outcome::Failed(match result {
+                    Err(own) => error.because(own),
+                    Ok(_) => error,
+                });
+            }
         }
     }
     match result {

@@ -164,7 +164,15 @@ impl SpillMemo {
             match &*memo {
                 Some((known, spill)) if *known == key && !matches!(spill.peek(), Some(Err(_))) => spill.clone(),
                 _ => {
-                    let task = runtime()?.spawn(write_segment(branch.clone(), view.head.clone()));
+                    let (branch, head) = (branch.clone(), view.head.clone());
+                    let task = runtime()?.spawn(async move {
+                        let written = write_segment(&branch, head).await;
+                        // Whoever comes later tries again, and does not inherit a failure nobody waited for.
+                        if written.is_err() {
+                            branch.line.spill.lock().take_if(|(known, _)| *known == key);
+                        }
+                        written
+                    });
                     let ended = |error| Error::new(ErrorKind::Unavailable, "the task that writes a journal segment ended").because(error);
                     let spill = async move { task.await.map_err(ended).flatten().map_err(Arc::new) }.boxed().shared();
                     *memo = Some((key, spill.clone()));
@@ -176,7 +184,7 @@ impl SpillMemo {
     }
 }
 
-async fn write_segment(branch: Branch, head: Head) -> Result<SegmentRef> {
+async fn write_segment(branch: &Branch, head: Head) -> Result<SegmentRef> {
     let id = SegmentId(branch.catalog.mint.ulid());
     let number = head.segments.first().map_or(0, |last| last.number + 1);
     let checkpoint = head.checkpoint();

@@ -1,0 +1,189 @@
+//! A lake in a folder or a bucket, loads into it by the real command, and a look at what they left behind.
+#![allow(dead_code, reason = "each test uses its part")]
+
+#[cfg(feature = "s3")]
+pub(crate) mod bucket;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use futures::TryStreamExt;
+use headwater::store::Scan;
+use headwater::{Catalog, Snapshot};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A lake (or where none is yet), and files to load beside.
+#[derive(Debug)]
+pub(crate) struct Place {
+    files: TempDir,
+    lake: Lake,
+}
+
+#[derive(Debug)]
+enum Lake {
+    Folder,
+    #[cfg(feature = "s3")]
+    Bucket(bucket::Bucket),
+}
+
+/// What there is of a lake, as one look shows it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) head: Vec<u8>,
+    /// Data objects, unfinished files too.
+    pub(crate) objects: usize,
+}
+
+impl Place {
+    /// In a folder of its own.
+    pub(crate) fn folder() -> Self {
+        Self { files: tempfile::tempdir().unwrap(), lake: Lake::Folder }
+    }
+
+    /// In a bucket of its own on the shared server.
+    #[cfg(feature = "s3")]
+    pub(crate) fn bucket() -> Self {
+        Self::in_bucket(bucket::Bucket::new())
+    }
+
+    #[cfg(feature = "s3")]
+    pub(crate) fn in_bucket(bucket: bucket::Bucket) -> Self {
+        Self { files: tempfile::tempdir().unwrap(), lake: Lake::Bucket(bucket) }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.files.path().join("lake")
+    }
+
+    fn url(&self) -> String {
+        match &self.lake {
+            Lake::Folder => self.path().to_str().unwrap().to_owned(),
+            #[cfg(feature = "s3")]
+            Lake::Bucket(bucket) => bucket.url(),
+        }
+    }
+
+    /// Where it lies, for a printed count.
+    pub(crate) fn describe(&self) -> String {
+        match &self.lake {
+            Lake::Folder => "in a folder".to_owned(),
+            #[cfg(feature = "s3")]
+            Lake::Bucket(bucket) => bucket.describe(),
+        }
+    }
+
+    /// Between two looks; each is a request in a bucket.
+    pub(crate) fn pause(&self) -> Duration {
+        match &self.lake {
+            Lake::Folder => Duration::from_micros(50),
+            #[cfg(feature = "s3")]
+            Lake::Bucket(_) => Duration::from_millis(2),
+        }
+    }
+
+    /// The head of `main`, and how many data objects there are.
+    pub(crate) async fn look(&self) -> Look {
+        Look { head: self.head().await, objects: self.objects().await }
+    }
+
+    pub(crate) async fn head(&self) -> Vec<u8> {
+        match &self.lake {
+            Lake::Folder => std::fs::read(self.path().join("_headwater/heads/main.json")).unwrap(),
+            #[cfg(feature = "s3")]
+            Lake::Bucket(bucket) => bucket.head().await,
+        }
+    }
+
+    pub(crate) async fn objects(&self) -> usize {
+        fn count(folder: &Path) -> usize {
+            let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+            entries.map(|entry| if entry.file_type().unwrap().is_dir() { count(&entry.path()) } else { 1 }).sum()
+        }
+        match &self.lake {
+            Lake::Folder => count(&self.path().join("data")),
+            #[cfg(feature = "s3")]
+            Lake::Bucket(bucket) => bucket.objects().await,
+        }
+    }
+
+    /// Writes a file of rows, each of a writer and a number.
+    pub(crate) fn file(&self, name: &str, rows: impl IntoIterator<Item = (i64, i64)>) -> PathBuf {
+        let path = self.files.path().join(name);
+        let lines = rows.into_iter().map(|(writer, number)| format!("{writer},{number}\n"));
+        std::fs::write(&path, std::iter::once("writer,number\n".to_owned()).chain(lines).collect::<String>()).unwrap();
+        path
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+        command.arg(verb).arg(self.url()).arg("--json").stdin(Stdio::null());
+        #[cfg(feature = "s3")]
+        if let Lake::Bucket(bucket) = &self.lake {
+            bucket.prepare(&mut command);
+        }
+        command
+    }
+
+    /// A load of files into tables, not started yet.
+    pub(crate) fn load(&self, tables: &[(&str, &Path)]) -> Command {
+        let mut command = self.command("load");
+        for (table, file) in tables {
+            command.arg("--table").arg(format!("{table}={}", file.display()));
+        }
+        command
+    }
+
+    /// `verify`, data files included, finds nothing.
+    pub(crate) fn verify(&self) {
+        let report = document(&self.command("verify").arg("--data").output().unwrap());
+        assert_eq!((&report["ok"], &report["problems"]), (&Value::Bool(true), &Value::Array(Vec::new())), "{report}");
+    }
+
+    /// The seqs `log` shows, oldest first.
+    pub(crate) fn seqs(&self) -> Vec<u64> {
+        let log = document(&self.command("log").args(["--limit", "1000000"]).output().unwrap());
+        let mut seqs: Vec<u64> = log["commits"].as_array().unwrap().iter().map(|commit| commit["seq"].as_u64().unwrap()).collect();
+        seqs.reverse();
+        seqs
+    }
+
+    /// Opens the lake as any process does.
+    pub(crate) async fn open(&self) -> Catalog {
+        match &self.lake {
+            Lake::Folder => headwater::open(&self.url()).await.unwrap(),
+            #[cfg(feature = "s3")]
+            Lake::Bucket(bucket) => bucket.open().await,
+        }
+    }
+
+    pub(crate) async fn snapshot(&self) -> Snapshot {
+        self.open().await.branch("main").unwrap().snapshot().await.unwrap()
+    }
+}
+
+/// The one document a successful command prints.
+pub(crate) fn document(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {text}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// How often each row stands in a table.
+pub(crate) async fn rows(snapshot: &Snapshot, table: &str) -> BTreeMap<(i64, i64), usize> {
+    let mut found = BTreeMap::new();
+    for partition in snapshot.scan(table, &Scan::default()).await.unwrap() {
+        let mut batches = (partition.open)();
+        while let Some(batch) = batches.try_next().await.unwrap() {
+            let column = |name| batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().values();
+            for row in column("writer").iter().copied().zip(column("number").iter().copied()) {
+                *found.entry(row).or_default() += 1;
+            }
+        }
+    }
+    found
+}

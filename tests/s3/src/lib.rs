@@ -1,0 +1,67 @@
+//! Catalogs on a real S3 server, each place a bucket of its own, with or without the fault proxy in between.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot reach its server ends here")]
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_credential_types::Credentials;
+use headwater_adapters as _;
+use headwater_bench::server::Server;
+use headwater_conformance::fixture::Fixture;
+use headwater_core::registry::{OpenedBackend, Registry};
+use headwater_parquet as _;
+use headwater_s3::{S3Authority, Settings};
+
+/// Everything this test links, sealed.
+pub fn registry() -> Registry {
+    let mut expected = vec![("backend", "memory"), ("backend", "s3"), ("store", "parquet")];
+    expected.extend(headwater_adapters::EXPECTED);
+    Registry::seal(&expected, &[]).unwrap()
+}
+
+/// The S3 backend of a bucket, as a process opens it that reaches the server at this address.
+pub fn open(server: &Server, address: SocketAddr, bucket: &str) -> OpenedBackend {
+    let settings = Settings::new(bucket, "lake")
+        .and_then(|settings| settings.endpoint(&format!("http://{address}")))
+        .unwrap()
+        .region(server.region())
+        .credentials(Credentials::from_keys(server.access_key(), server.secret_key(), None));
+    let authority = S3Authority::new(settings).unwrap();
+    let objects = authority.objects();
+    OpenedBackend { authority: Arc::new(authority), objects }
+}
+
+/// Buckets on the shared server.
+#[derive(Debug)]
+pub struct Buckets {
+    /// The server.
+    pub server: &'static Server,
+    address: SocketAddr,
+    bucket: Mutex<String>,
+}
+
+impl Buckets {
+    /// Buckets as the server has them.
+    pub fn direct() -> Self {
+        let server = Server::shared().unwrap();
+        Self { server, address: server.address(), bucket: Mutex::default() }
+    }
+
+    /// Buckets behind a proxy.
+    pub fn behind(address: SocketAddr) -> Self {
+        Self { address, ..Self::direct() }
+    }
+}
+
+#[async_trait::async_trait]
+impl Fixture<OpenedBackend> for Buckets {
+    async fn open_fresh(&self) -> OpenedBackend {
+        *self.bucket.lock().unwrap_or_else(PoisonError::into_inner) = self.server.bucket().unwrap();
+        self.reopen().await
+    }
+
+    async fn reopen(&self) -> OpenedBackend {
+        open(self.server, self.address, &self.bucket.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

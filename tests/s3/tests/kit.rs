@@ -1,0 +1,49 @@
+//! The conformance kits and the crash matrix on a real S3 server.
+
+use futures::future::join_all;
+use headwater_conformance::crash;
+use headwater_conformance::fixture::{AuthorityOf, StoreOf};
+use headwater_conformance::lab::Lab;
+use headwater_conformance::{authority, commit, store};
+use headwater_suite_s3::{Buckets, registry};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_s3_authority_conforms() {
+    assert_eq!(authority::run_all(&AuthorityOf(Buckets::direct())).await, authority::PROPERTIES.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_parquet_store_conforms_on_s3() {
+    let fixture = StoreOf { backend: Buckets::direct(), registry: registry(), kind: "parquet".to_owned() };
+    assert_eq!(store::run_all(&fixture).await, store::PROPERTIES.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn catalogs_on_s3_conform() {
+    assert_eq!(commit::run_all(&Lab::new(Buckets::direct(), registry(), "parquet")).await, commit::PROPERTIES.len());
+}
+
+/// The scenarios whose set-up is short: a full tail takes 32 commits for each cell, and is tried on memory and on local disk.
+const CRASHED: [&str; 9] = [
+    "load: create three tables and append",
+    "load: append to three tables",
+    "load: overwrite",
+    "load: two commits to two tables",
+    "schema: create",
+    "schema: rename",
+    "schema: drop",
+    "schema: recreate",
+    "schema: add columns",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_at_any_request_leaves_all_or_nothing_on_s3() {
+    println!("on {}", Buckets::direct().server.name());
+    let lab = || Lab::new(Buckets::direct(), registry(), "parquet");
+    let scenarios = crash::scenarios::ALL.iter().filter(|scenario| CRASHED.contains(&scenario.name));
+    let mut all = join_all(scenarios.map(|scenario| async move { crash::run(&lab(), scenario).await })).await;
+    assert_eq!(all.len(), CRASHED.len());
+    all.push(crash::creation(&lab()).await);
+    assert!(all.iter().all(|cells| cells.requests > 0 && cells.cells == 2 * cells.requests && cells.fired == cells.cells));
+    println!("{}", crash::table(&all));
+}

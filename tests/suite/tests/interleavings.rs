@@ -1,0 +1,6 @@
+//! The interleavings of a publish and a bad network, one test each, on the real code. Those a model of the protocol calls a violation of an
+//! obvious but wrong rule say which.
+
+mod interleaving;
+mod place;
+mod tags;

@@ -1,0 +1,273 @@
+//! One fault at one request of one operation, and what must be true afterwards.
+
+mod copy;
+mod creation;
+mod seen;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use headwater_conformance::crash::Scenario;
+use headwater_conformance::faults::{Fault, Meanwhile, Network, Planned, When};
+use headwater_conformance::rows;
+use headwater_core::{Catalog, Commit, Error, ErrorKind, Result, Retry};
+
+use crate::place::{Place, options};
+use copy::Copy;
+pub(crate) use creation::creation;
+use seen::{RIVAL, Reader, Seen};
+
+/// Everything a network can do to one request, and to the ones behind it.
+pub(crate) const FAULTS: [Fault; 16] = [
+    Fault::RequestsLost(1),
+    Fault::RequestsLost(2),
+    Fault::RequestsLost(u32::MAX),
+    Fault::RepliesLost(1),
+    Fault::RepliesLost(2),
+    Fault::RepliesLost(u32::MAX),
+    Fault::Late(When::Requests(0)),
+    Fault::Late(When::Requests(1)),
+    Fault::Late(When::Requests(2)),
+    Fault::Late(When::Released),
+    Fault::Repeated(When::Requests(0)),
+    Fault::Repeated(When::Released),
+    Fault::Echoed,
+    Fault::Refused,
+    Fault::Rejected,
+    Fault::Delayed(50),
+];
+
+/// The operation that fails where a commit was not even begun.
+const OPEN: &str = "open";
+
+/// A constructor of places.
+pub(crate) type NewPlace = fn() -> futures::future::LocalBoxFuture<'static, Place>;
+
+/// What was tried of one operation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cells {
+    pub(crate) scenario: &'static str,
+    pub(crate) requests: usize,
+    /// Planned faults, with and without a rival that commits meanwhile.
+    pub(crate) cells: usize,
+    /// Those that happened.
+    pub(crate) fired: usize,
+    /// Commits that succeeded, were refused, and had to be settled.
+    pub(crate) succeeded: usize,
+    pub(crate) refused: usize,
+    pub(crate) unknown: usize,
+}
+
+impl fmt::Display for Cells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scenario, requests, cells, fired, succeeded, refused, unknown } = self;
+        write!(f, "{scenario:<48} {requests:>8} {cells:>6} {fired:>6} {succeeded:>9} {refused:>7} {unknown:>7}")
+    }
+}
+
+impl Cells {
+    pub(crate) const HEADER: &'static str = "operation, requests, cells, fired, commits that succeeded, were refused, were unknown";
+
+    fn count<T>(&mut self, told: &Result<T>) {
+        match told {
+            Ok(_) => self.succeeded += 1,
+            Err(error) if error.kind() == ErrorKind::PublishUnknown => self.unknown += 1,
+            Err(_) => self.refused += 1,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.cells += other.cells;
+        self.fired += other.fired;
+        self.succeeded += other.succeeded;
+        self.refused += other.refused;
+        self.unknown += other.unknown;
+    }
+}
+
+/// The requests that went through a network: each verb with its number.
+fn requests(network: &Network) -> Vec<(&'static str, usize)> {
+    let mut counts = BTreeMap::new();
+    let number = |verb| {
+        let count: &mut usize = counts.entry(verb).or_default();
+        *count += 1;
+        (verb, *count - 1)
+    };
+    network.passed().into_iter().map(|passed| passed.verb).map(number).collect()
+}
+
+fn token(i: usize) -> String {
+    format!("operation-{i}")
+}
+
+async fn commit(catalog: &Catalog, scenario: &Scenario, i: usize) -> Result<Commit> {
+    catalog.branch("main")?.transact_with(options(&token(i)), scenario.commits[i]).await
+}
+
+/// The operation, from the opening of the catalog on: what each commit was told.
+async fn operate(place: &Place, network: &Arc<Network>, scenario: &Scenario) -> Vec<Result<Commit>> {
+    let commits = 0..scenario.commits.len();
+    match Catalog::open(place.parts(network).await).await {
+        Ok(catalog) => join_all(commits.map(|i| commit(&catalog, scenario, i))).await,
+        Err(error) => {
+            let kind = error.kind();
+            commits.map(|_| Err(Error::new(kind, "the catalog could not be opened").because(format!("{error:?}")).during(OPEN))).collect()
+        }
+    }
+}
+
+/// A process whose network does nothing.
+async fn calm(place: &Place) -> Catalog {
+    Catalog::open(place.parts(&Network::calm()).await).await.unwrap()
+}
+
+/// Another process creates a table that nobody else knows.
+async fn rival(place: &Place) -> Meanwhile {
+    let parts = place.parts(&Network::calm()).await;
+    Arc::new(move || {
+        let parts = parts.clone();
+        Box::pin(async move {
+            let main = Catalog::open(parts).await.unwrap().branch("main").unwrap();
+            main.transact(|tx| async move { tx.create_table(RIVAL, rows::schema()).await.map(drop) }).await.unwrap();
+        })
+    })
+}
+
+/// An operation, and all it can come to.
+struct Bench<'a> {
+    new: NewPlace,
+    scenario: &'a Scenario,
+    copy: Copy,
+    reader: Reader,
+    /// What a reader sees after each subset of the commits.
+    outcomes: Vec<(BTreeSet<usize>, Seen)>,
+}
+
+impl<'a> Bench<'a> {
+    async fn new(new: NewPlace, scenario: &'a Scenario) -> Self {
+        let mut bench = Self { new, scenario, copy: Copy::before(scenario).await, reader: Reader::default(), outcomes: Vec::new() };
+        let count = scenario.commits.len();
+        for bits in 0..1_usize << count {
+            let (which, place): (BTreeSet<usize>, _) = ((0..count).filter(|i| bits >> i & 1 == 1).collect(), bench.place().await);
+            for i in &which {
+                commit(&calm(&place).await, scenario, *i).await.unwrap();
+            }
+            let seen = bench.reader.read(&calm(&place).await).await;
+            assert!(bench.outcomes.iter().all(|(_, other)| *other != seen), "{}: it cannot be seen whether it happened", scenario.name);
+            bench.outcomes.push((which, seen));
+        }
+        bench
+    }
+
+    async fn place(&self) -> Place {
+        let place = (self.new)().await;
+        self.copy.put_down(&place).await;
+        place
+    }
+
+    /// Compares what is there with what callers were told. Which commits are there.
+    async fn compare(&self, place: &Place, told: &[Result<Commit>], when: &str) -> BTreeSet<usize> {
+        let seen = self.reader.read(&calm(place).await).await;
+        let which = self.outcomes.iter().find(|(_, outcome)| *outcome == seen).map(|(which, _)| which.clone());
+        let which = which.unwrap_or_else(|| panic!("{when}: neither all nor nothing of a commit is there: {seen:?}"));
+        for (i, outcome) in told.iter().enumerate() {
+            match outcome {
+                Ok(_) => assert!(which.contains(&i), "{when}: commit {i} was acknowledged and is not there"),
+                Err(error) if error.kind() == ErrorKind::PublishUnknown => {}
+                Err(error) => assert!(!which.contains(&i), "{when}: commit {i} was refused and is there: {error:?}"),
+            }
+        }
+        which
+    }
+
+    /// One fault. Afterwards everything that was told is true, stays true when all that is under way has arrived, and every token settles.
+    async fn cell(&self, planned: Planned, with_rival: bool, cells: &mut Cells) {
+        let place = self.place().await;
+        let network = Network::planned(&[planned]);
+        if with_rival {
+            network.meanwhile(rival(&place).await);
+        }
+        let told = operate(&place, &network, self.scenario).await;
+        cells.cells += 1;
+        cells.fired += network.fired().len();
+        for (i, outcome) in told.iter().enumerate() {
+            cells.count(outcome);
+            place.recorder.told(&token(i).parse().unwrap(), outcome);
+            honest(planned, outcome);
+        }
+        self.compare(&place, &told, "with requests under way").await;
+        // What is unknown is settled before its request arrives, or afterwards.
+        let early = !with_rival;
+        if !early {
+            network.release().await;
+            self.compare(&place, &told, "with nothing under way").await;
+        }
+        let retrying = calm(&place).await;
+        for (i, outcome) in told.iter().enumerate() {
+            let unknown = matches!(outcome, Err(error) if error.kind() == ErrorKind::PublishUnknown);
+            if outcome.is_err() && (unknown || !early) {
+                self.again(&place, &retrying, i).await;
+            }
+        }
+        network.release().await;
+        if early {
+            self.compare(&place, &told, "after all that was under way arrived").await;
+            for i in (0..told.len()).filter(|i| told[*i].is_err()) {
+                self.again(&place, &retrying, i).await;
+            }
+        }
+        let full = &self.outcomes[self.outcomes.len() - 1].1;
+        assert_eq!(self.reader.read(&calm(&place).await).await, *full, "each commit is there exactly once");
+        place.check().await;
+    }
+
+    async fn again(&self, place: &Place, retrying: &Catalog, i: usize) {
+        let token = token(i).parse().unwrap();
+        place.recorder.tried_again(&token);
+        let outcome = commit(retrying, self.scenario, i).await;
+        place.recorder.told(&token, &outcome);
+        outcome.unwrap_or_else(|error| panic!("the same request with the same token must succeed: {error:?}"));
+    }
+}
+
+/// What a caller may be told. A network that comes back costs a commit nothing once its objects are there, unless it refuses for good.
+fn honest(planned: Planned, outcome: &Result<Commit>) {
+    let comes_back = !matches!(planned.fault, Fault::RequestsLost(u32::MAX) | Fault::RepliesLost(u32::MAX) | Fault::Rejected);
+    match outcome {
+        Ok(_) => {}
+        Err(error) => {
+            // Data that is on its way beside a record may be lost with it.
+            let alone = !matches!(planned.fault, Fault::RequestsLost(2) | Fault::RepliesLost(2));
+            let control_write = planned.verb == "SWAP head" || (planned.verb == "CREATE record" && alone);
+            assert!(!(control_write && comes_back), "{planned:?} is no reason to fail: {error:?}");
+            assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::PublishUnknown), "{planned:?} is no reason for {error:?}");
+            // The token is the caller's: whatever became of this attempt, it is the one to try again.
+            let verdict = if error.token().is_some() { Retry::ResolveFirst } else { Retry::Retry };
+            assert_eq!((error.retry(), error.token().is_some() || error.operation() == Some(OPEN)), (verdict, true), "{error:?}");
+        }
+    }
+}
+
+/// Every fault at every request of an operation, without and, where asked for, with a rival.
+pub(crate) async fn run(new: NewPlace, scenario: &Scenario, rivals: &[bool]) -> Cells {
+    let bench = Bench::new(new, scenario).await;
+    let (place, network) = (bench.place().await, Network::calm());
+    let told = operate(&place, &network, scenario).await;
+    assert!(told.iter().all(Result::is_ok), "{}: {told:?}", scenario.name);
+    let requests = requests(&network);
+    let mut cells = Cells { scenario: scenario.name, requests: requests.len(), ..Cells::default() };
+    for (verb, nth) in requests {
+        for fault in FAULTS.into_iter().filter(|fault| fault.fits(verb)) {
+            for with_rival in rivals.iter().copied() {
+                let planned = Planned { verb, nth, fault };
+                // Shown where a cell fails.
+                println!("{}: {planned:?}, rival {with_rival}", scenario.name);
+                bench.cell(planned, with_rival, &mut cells).await;
+            }
+        }
+    }
+    cells
+}

@@ -1,0 +1,43 @@
+//! The shape of a control object: its text without the digits of its counters, and those digits by place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub(crate) bytes: usize,
+    /// Bytes that are no number's.
+    pub(crate) without_numbers: usize,
+    /// Every number, as it is written, by its path.
+    pub(crate) counters: BTreeMap<String, String>,
+}
+
+impl Shape {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let value: Value = serde_json::from_slice(bytes).unwrap();
+        let mut counters = BTreeMap::new();
+        visit(&value, String::new(), &mut counters);
+        let digits: usize = counters.values().map(String::len).sum();
+        Self { bytes: bytes.len(), without_numbers: bytes.len() - digits, counters }
+    }
+
+    /// The counters there are, places in lists left out.
+    pub(crate) fn names(&self) -> String {
+        let plain = self.counters.keys().map(|path| path.split('/').filter(|part| part.parse::<u64>().is_err()).collect::<Vec<_>>());
+        let names: BTreeSet<String> = plain.map(|parts| parts.join(".")).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn visit(value: &Value, path: String, counters: &mut BTreeMap<String, String>) {
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+    match value {
+        Value::Number(number) => {
+            counters.insert(path, number.to_string());
+        }
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| visit(item, below(&i.to_string()), counters)),
+        Value::Object(fields) => fields.iter().for_each(|(name, field)| visit(field, below(name), counters)),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}

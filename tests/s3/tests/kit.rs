@@ -1,5 +1,7 @@
 //! The conformance kits and the crash matrix on a real S3 server.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
+
 use futures::future::join_all;
 use headwater_conformance::crash;
 use headwater_conformance::fixture::{AuthorityOf, StoreOf};

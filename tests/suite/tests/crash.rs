@@ -1,5 +1,7 @@
 //! Crash at every I/O, for every adapter, and loss of power at every step of the disk.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeSet;
 
 use headwater_conformance::crash::{self, Scenario, State};

@@ -1,5 +1,7 @@
 //! The conformance kits, on every authority, store and backend of this workspace.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
+
 use std::sync::Arc;
 
 use headwater_conformance::fixture::{AuthorityOf, Memory, StoreOf};

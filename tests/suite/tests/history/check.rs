@@ -67,7 +67,7 @@ pub(crate) async fn check(world: &World, steps: &[Step]) -> Result<Held, String>
     let mut held = Held { commits: journal.steps.len(), ..Held::default() };
     outcomes(&journal, &events, &mut held)?;
     order(&journal, &events)?;
-    reads(&journal, &events, &mut held)?;
+    reads(&journal, &events, &steps, &mut held)?;
     failures(&journal, &events, &steps, &mut held)?;
     let report = catalog.verify(Depth::Metadata).await.map_err(|error| format!("{error:?}"))?;
     held.segments = world.setting.authority.list_records("segment").await.map_err(|error| format!("{error:?}"))?.len();
@@ -202,7 +202,7 @@ fn order(journal: &Journal, events: &[Event]) -> Result<(), String> {
 }
 
 /// A read is exactly one state of the model, and not an older one than was known when it was asked for.
-fn reads(journal: &Journal, events: &[Event], held: &mut Held) -> Result<(), String> {
+fn reads(journal: &Journal, events: &[Event], steps: &BTreeMap<usize, &Step>, held: &mut Held) -> Result<(), String> {
     for event in events {
         let Outcome::Read { seq, commit, tables } = &event.outcome else { continue };
         let Some(model) = journal.model.get(*seq as usize) else { return Err(format!("step {} read seq {seq}", event.step)) };
@@ -211,6 +211,10 @@ fn reads(journal: &Journal, events: &[Event], held: &mut Held) -> Result<(), Str
         }
         if *commit != seq.checked_sub(1).map(|at| journal.commits[at as usize]) {
             return Err(format!("step {} read seq {seq} under the name of {commit:?}", event.step));
+        }
+        let known = known_before(events, event.invoked);
+        if *seq < known && steps.get(&event.step).is_some_and(|step| step.action == Action::Read) {
+            return Err(format!("step {} read seq {seq}, and seq {known} was known before", event.step));
         }
         held.reads += 1;
     }
@@ -221,16 +225,7 @@ fn reads(journal: &Journal, events: &[Event], held: &mut Held) -> Result<(), Str
 fn failures(journal: &Journal, events: &[Event], steps: &BTreeMap<usize, &Step>, held: &mut Held) -> Result<(), String> {
     let invoked = invocations(events);
     for event in events {
-        let (Outcome::Failed(kind), Some(step)) = (&event.outcome, steps.get(&event.step)) else {
-            // What is current is never older than what was known before.
-            if let (Outcome::Read { seq, .. }, Some(Step { action: Action::Read, .. })) = (&event.outcome, steps.get(&event.step)) {
-                let known = known_before(events, event.invoked);
-                if *seq < known {
-                    return Err(format!("step {} read seq {seq}, and seq {known} was known before", event.step));
-                }
-            }
-            continue;
-        };
+        let (Outcome::Failed(kind), Some(step)) = (&event.outcome, steps.get(&event.step)) else { continue };
         match kind {
             ErrorKind::Unavailable | ErrorKind::Conflict | ErrorKind::ReadSetChanged => {}
             ErrorKind::NotFound | ErrorKind::AlreadyExists if step.action.writes() => {

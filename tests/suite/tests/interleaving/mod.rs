@@ -7,9 +7,9 @@ mod records;
 mod swaps;
 mod tokens;
 
-use headwater_conformance::faults::{Fault, Meanwhile, Planned};
 use std::sync::Arc;
 
+use headwater_conformance::faults::{Fault, Meanwhile, Planned};
 use process::Process;
 
 const SWAP: &str = "SWAP head";

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use headwater_conformance::faults::{Fault, When};
+use headwater_conformance::rows::numbered;
+use headwater_core::authority::{ControlAuthority, Expected, HeadRead};
+use headwater_core::head::Head;
+use headwater_core::ids::{Incarnation, Mint, SystemEnvironment};
+use headwater_core::json::Sealed;
 use headwater_core::{ErrorKind, Retry, RetryPolicy};
-
 use tokio::sync::Semaphore;
 
 use super::process::append;
 use super::{meanwhile, swap, swaps};
-use crate::place::{POLICY, Place};
+use crate::place::{POLICY, Place, options};
 
 /// Appends 1 to `t` under the token `ours` while one fault happens to the swap. The swaps sent, and how many entries there are.
 async fn publish(place: &Place, fault: Fault) -> Vec<bytes::Bytes> {
@@ -185,15 +189,11 @@ async fn another_incarnation_excludes_nothing() {
 }
 
 /// Puts a new life of the branch in the place of the old one.
-async fn recreate(authority: &dyn headwater_core::authority::ControlAuthority) {
-    use headwater_core::authority::{Expected, HeadRead};
-    use headwater_core::head::Head;
-    use headwater_core::ids::{Incarnation, Mint, SystemEnvironment};
-    use headwater_core::json::Sealed;
+async fn recreate(authority: &dyn ControlAuthority) {
     let main = "main".parse().unwrap();
     let HeadRead::Found(body, tag) = authority.read_head(&main, None).await.unwrap() else { panic!("no head") };
     let old: Head = serde_json::from_slice(&body).unwrap();
-    let mint = Mint::new(std::sync::Arc::new(SystemEnvironment));
+    let mint = Mint::new(Arc::new(SystemEnvironment));
     let mut head = Head::new(old.catalog, old.branch, Incarnation(mint.ulid()));
     (head.rev, head.nonce) = (old.rev + 1, mint.name());
     authority.swap_head(&main, Expected::Tag(&tag), head.seal().unwrap().into()).await.unwrap();
@@ -217,9 +217,9 @@ async fn a_dropped_caller_leaves_its_commit_whole() {
             ours.plan(&swap(fault));
             let branch = ours.branch.clone();
             let caller = tokio::spawn(async move {
-                let commit = branch.transact_with(crate::place::options("ours"), |tx| async move {
-                    tx.append(&tx.table("t").await?, headwater_conformance::rows::numbered(1..2)).await?;
-                    tx.append(&tx.table("u").await?, headwater_conformance::rows::numbered(1..2)).await
+                let commit = branch.transact_with(options("ours"), |tx| async move {
+                    tx.append(&tx.table("t").await?, numbered(1..2)).await?;
+                    tx.append(&tx.table("u").await?, numbered(1..2)).await
                 });
                 commit.await
             });

@@ -133,7 +133,8 @@ pub(super) async fn a_commit_outlives_its_caller(lab: &Lab) {
     // Whoever leaves before the swap was sent abandons the commit: never half of it is there.
     let gone = caller(3..4);
     gone.abort();
-    gone.await.unwrap_err();
+    // It may have come to its end before.
+    let _ = gone.await;
     let after = append(&branch, "t", 4..5).await.unwrap();
     let found = ids(&lab.main().await.snapshot().await.unwrap(), "t").await;
     assert!(found == [0, 1, 2, 4] && after.seq == 4 || found == [0, 1, 2, 3, 4] && after.seq == 5, "{found:?}");

@@ -32,7 +32,7 @@ pub use objects::objects;
 
 /// Resolves `file:///absolute/path`. The folder need not exist; nothing is read or created.
 ///
-/// Errors with `InvalidInput` for a host, a fragment (write `#` as `%23`), any option, and a path that is not absolute UTF-8.
+/// Errors with `InvalidInput` for a host, any option, and a path that is not absolute UTF-8.
 fn open(location: &Location) -> Result<OpenedBackend> {
     location.options.finish()?;
     let root = root(location)?;
@@ -43,9 +43,6 @@ fn root(location: &Location) -> Result<PathBuf> {
     let url = &location.url;
     if url.scheme() != "file" {
         return Err(Error::invalid(format!("{url} is not a file:// URL")));
-    }
-    if url.fragment().is_some() {
-        return Err(Error::invalid(format!("{url} has a fragment; write '#' in a path as %23")));
     }
     url.to_file_path().map_err(|()| Error::invalid(format!("{url} is not the URL of a local folder; write file:///absolute/path")))
 }
@@ -73,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_url_that_is_no_local_folder_is_refused() {
-        for url in ["file://host/lake", "file:///lake#part", "file:///lake?fsync=no", "memory://lake", "file:///a%00b", "file:///a%FFb"] {
+        for url in ["file://host/lake", "file:///lake?fsync=no", "memory://lake", "file:///a%00b", "file:///a%FFb"] {
             let error = open(&Location::parse(url).unwrap()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{url}");
         }

@@ -169,7 +169,7 @@ impl Shape {
             readers: 1 + random.below(2) as usize,
             togglers: 0,
             // Mostly short: a long history has a long tail in its head, and costs accordingly.
-            steps_each: *random.pick(&[8, 8, 8, 12, 24]),
+            steps_each: *random.pick(&[6, 8, 8, 8, 20]),
             weather: Weather { faults_per_mille, cuts_per_mille, turns: 1 + random.below(8), timeout: 1 + random.below(150) },
             names: *random.pick(&[0, 0, 0, 0, 60]),
         }

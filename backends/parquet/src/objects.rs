@@ -9,6 +9,9 @@ use headwater_core::{Error, ErrorKind, Result};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 
+/// Attempts to write an object that the store refuses as existing while it does not exist.
+const CREATES: usize = 4;
+
 /// The object store, by keys below the data root.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects(pub(crate) Arc<dyn ObjectStore>);
@@ -52,19 +55,31 @@ impl Objects {
     /// Writes a new object whole. 1 request.
     ///
     /// Names are fresh, so an object that exists already can only be this one, written by an attempt whose reply was lost; it is read back
-    /// to be sure.
+    /// to be sure. Where nothing is there, the store refused because another attempt was still under way: sent again, 2 requests each time.
     pub(crate) async fn create(&self, path: &str, bytes: Bytes) -> Result<()> {
-        let named = Named { path, size: bytes.len() as u64 };
-        let key = named.key()?;
-        let options = PutOptions { mode: PutMode::Create, ..Default::default() };
-        match self.0.put_opts(&key, PutPayload::from(bytes.clone()), options).await {
-            Ok(_) => Ok(()),
-            Err(error @ object_store::Error::AlreadyExists { .. }) => match self.whole(named).await {
-                Ok(found) if found == bytes => Ok(()),
-                _ => Err(Error::from(error).at("object", path)),
-            },
-            Err(error) => Err(Error::from(error).at("object", path)),
+        let key = Named { path, size: bytes.len() as u64 }.key()?;
+        for _ in 0..CREATES {
+            let options = PutOptions { mode: PutMode::Create, ..Default::default() };
+            let refused = match self.0.put_opts(&key, PutPayload::from(bytes.clone()), options).await {
+                Ok(_) => return Ok(()),
+                Err(error @ object_store::Error::AlreadyExists { .. }) => error,
+                Err(error) => return Err(Error::from(error).at("object", path)),
+            };
+            match self.is(&key, &bytes).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(Error::from(refused).at("object", path)),
+                Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(Error::from(error).at("object", path)),
+            }
         }
+        let problem = format!("the store refused a new object {CREATES} times as one that exists, and it does not; try again");
+        Err(Error::new(ErrorKind::Unavailable, problem).at("object", path))
+    }
+
+    async fn is(&self, key: &Path, bytes: &Bytes) -> object_store::Result<bool> {
+        let result = self.0.get_opts(key, GetOptions::default()).await?;
+        // Before the body is read: another object may be of any size.
+        Ok(result.meta.size == bytes.len() as u64 && result.bytes().await? == bytes)
     }
 
     /// Reads an object whole and checks its size. 1 request.

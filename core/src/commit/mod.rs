@@ -24,6 +24,7 @@ mod resolve;
 mod revalidate;
 
 use std::future::Future;
+use std::sync::Arc;
 
 pub(crate) use draft::SpillMemo;
 pub use finalize::{Commit, CommittedTable};
@@ -31,6 +32,7 @@ pub(crate) use publish::Queue;
 
 use crate::branch::Branch;
 use crate::error::{Error, ErrorKind, Result};
+use crate::head::{Entry, HeadView};
 use crate::ids::Token;
 use crate::transaction::Transaction;
 use barrier::{Base, Freshness};
@@ -93,6 +95,7 @@ where
         base = match settle(branch, prepared, &mut lost).await? {
             Settled::Done(commit) => return Ok(commit.attempts(attempt, lost)),
             Settled::Stale(newer) => newer,
+            Settled::Earlier(entry, view) => return prepare::compare(branch, &request, &view, *entry, &body).await,
         };
         policy.wait(&branch.catalog.mint, attempt).await;
     }
@@ -103,6 +106,8 @@ where
 enum Settled {
     Done(Commit),
     Stale(Base),
+    /// The token stands in the journal already.
+    Earlier(Box<Entry>, Arc<HeadView>),
 }
 
 /// Publishes; a pure append that finds its table moved is put on the newer version without running the closure again.
@@ -112,6 +117,7 @@ async fn settle(branch: &Branch, mut prepared: Box<Prepared>, lost: &mut u32) ->
         match publish::submit(branch, prepared).await {
             Verdict::Published(published) => return Ok(Settled::Done(finalize::finish(published))),
             Verdict::Failed(error) => return Err(error),
+            Verdict::Earlier(entry, view) => return Ok(Settled::Earlier(entry, view)),
             Verdict::Stale(stale, current) => {
                 let (swaps, base) = (stale.lost, barrier::on(branch, current)?);
                 match prepare::rebase(branch, stale, &base).await? {

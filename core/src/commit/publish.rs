@@ -16,7 +16,7 @@ use super::resolve::{self, Sent};
 use super::revalidate::{self, Checked};
 use crate::branch::Branch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::head::HeadView;
+use crate::head::{Entry, HeadView};
 use crate::ids::{CommitId, Token};
 
 /// A commit that is in the journal.
@@ -31,6 +31,9 @@ pub(super) enum Verdict {
     Published(Published),
     /// Its read set does not hold on this head.
     Stale(Box<Prepared>, Arc<HeadView>),
+    /// Its token stands in the journal of this head, with something else than what this base made it ask for: another request, or the same
+    /// one made of another state.
+    Earlier(Box<Entry>, Arc<HeadView>),
     Failed(Error),
 }
 
@@ -211,7 +214,10 @@ async fn admit(branch: &Branch, view: &Arc<HeadView>, draft: &mut Draft, members
     };
     match resolve::earlier(branch, view, &mut prepared).await {
         Ok(None) => {}
-        Ok(Some((seq, commit))) => return answer(reply, Verdict::Published(Published { prepared, seq, commit })),
+        Ok(Some(Entry { seq, commit, request, .. })) if request == prepared.digest => {
+            return answer(reply, Verdict::Published(Published { prepared, seq, commit }));
+        }
+        Ok(Some(entry)) => return answer(reply, Verdict::Earlier(Box::new(entry), view.clone())),
         Err(error) => return answer(reply, Verdict::Failed(error)),
     }
     if members.iter().any(|member| member.applied.prepared.request.token == prepared.request.token) {

@@ -100,19 +100,14 @@ pub(super) fn reused(token: &Token, seq: u64) -> Error {
     Error::new(ErrorKind::TokenReused, problem).with_token(token.clone())
 }
 
-/// Whether this commit is in the journal already, among the entries not searched so far. No request while the tail holds them all.
-pub(super) async fn earlier(branch: &Branch, view: &HeadView, prepared: &mut Prepared) -> Result<Option<(u64, CommitId)>> {
+/// This commit's entry, where it is in the journal already, among those not searched so far. No request while the tail holds them all.
+pub(super) async fn earlier(branch: &Branch, view: &HeadView, prepared: &mut Prepared) -> Result<Option<Entry>> {
     if prepared.searched >= view.head.seq {
         return Ok(None);
     }
-    let token = &prepared.request.token;
-    let found = History::new(branch.catalog.authority(), &view.head).find_token(token, prepared.searched).await?;
-    match found {
-        None => {
-            prepared.searched = view.head.seq;
-            Ok(None)
-        }
-        Some(entry) if entry.request == prepared.digest => Ok(Some((entry.seq, entry.commit))),
-        Some(entry) => Err(reused(token, entry.seq)),
+    let found = History::new(branch.catalog.authority(), &view.head).find_token(&prepared.request.token, prepared.searched).await?;
+    if found.is_none() {
+        prepared.searched = view.head.seq;
     }
+    Ok(found)
 }

@@ -36,8 +36,18 @@ pub(crate) struct State {
     /// The most bytes of parts handed over and not yet taken.
     pub(crate) peak_part_bytes: u64,
     fault: Option<Fault>,
-    /// Whether a PUT told to fail lands all the same.
-    lands: bool,
+    lands: Lands,
+}
+
+/// What a PUT told to fail leaves behind.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Lands {
+    #[default]
+    Nothing,
+    /// The object: only the reply is lost.
+    Itself,
+    /// Another one, of the same name.
+    Another,
 }
 
 pub(crate) struct Counting {
@@ -75,10 +85,10 @@ impl Counting {
         self.state().fault = Some(Box::new(fault));
     }
 
-    /// [`Counting::fail`] after the object landed: only the reply is lost.
-    pub(crate) fn fail_after(&self, fault: impl FnMut(&Request) -> Option<object_store::Error> + Send + 'static) {
+    /// [`Counting::fail`] of PUTs that leave something behind.
+    pub(crate) fn fail_and(&self, lands: Lands, fault: impl FnMut(&Request) -> Option<object_store::Error> + Send + 'static) {
         self.fail(fault);
-        self.state().lands = true;
+        self.state().lands = lands;
     }
 
     pub(crate) async fn bytes(&self, path: &str) -> Bytes {
@@ -140,8 +150,10 @@ impl ObjectStore for Counting {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         assert_eq!(options.mode, object_store::PutMode::Create, "{location} would be overwritten");
         let active = Active::begin(&self.state, "PUT", location, payload.content_length() as u64).await;
-        if active.is_err() && self.state().lands {
-            self.inner.put_opts(location, payload.clone(), options.clone()).await?;
+        let lands = self.state().lands;
+        if active.is_err() && lands != Lands::Nothing {
+            let payload = if lands == Lands::Itself { payload.clone() } else { PutPayload::from("another") };
+            self.inner.put_opts(location, payload, options.clone()).await?;
         }
         let _active = active?;
         self.inner.put_opts(location, payload, options).await

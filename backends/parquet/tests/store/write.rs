@@ -9,7 +9,7 @@ use headwater_core::store::{Change, DataStore, Rows, Scan};
 use headwater_core::{Error, ErrorKind};
 use headwater_parquet::Settings;
 
-use crate::counting::outage;
+use crate::counting::{Lands, outage};
 use crate::fixture::{Fixture, all, batch, noise};
 
 const PART: usize = 256 << 10;
@@ -163,13 +163,29 @@ async fn a_failed_put_fails_the_stage_and_a_lost_reply_does_not() {
         let version = request.verb == "PUT" && request.path.ends_with(".version.json");
         version.then(|| object_store::Error::AlreadyExists { path: request.path.clone(), source: "exists".into() })
     };
-    fixture.objects.fail_after(exists);
+    fixture.objects.fail_and(Lands::Itself, exists);
     let staged = fixture.append(&base.pin, batch(10..15)).await;
     let cost = fixture.objects.take();
     assert_eq!((cost.count("PUT", ""), cost.count("GET", "")), (2, 1));
     assert_eq!(all(&fixture.cold(), &staged.pin).await, batch(0..15));
+    // Refused while another attempt is under way, S3's 409: there is nothing, so it is sent again, but not for ever.
+    for (refusals, puts) in [(1, 3), (3, 5), (usize::MAX, 5)] {
+        let mut left = refusals;
+        fixture.objects.fail(move |request| {
+            let refused = exists(request).filter(|_| left > 0);
+            left -= usize::from(refused.is_some());
+            refused
+        });
+        let rows = crate::fixture::rows(batch(10..15));
+        let staged = fixture.store.stage(fixture.table, Some(&base.pin), Change::Append(rows)).await;
+        assert_eq!(fixture.objects.take().count("PUT", ""), puts, "{refusals}");
+        match staged {
+            Ok(staged) => assert_eq!(all(&fixture.cold(), &staged.pin).await, batch(0..15)),
+            Err(error) => assert_eq!((error.kind(), refusals), (ErrorKind::Unavailable, usize::MAX), "{error}"),
+        }
+    }
     // What is there is not ours: the name was given twice.
-    fixture.objects.fail(exists);
+    fixture.objects.fail_and(Lands::Another, exists);
     let rows = crate::fixture::rows(batch(10..15));
     let error = fixture.store.stage(fixture.table, Some(&base.pin), Change::Append(rows)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);

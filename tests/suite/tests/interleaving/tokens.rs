@@ -1,5 +1,7 @@
 //! What a token settles, and for whom.
 
+use std::sync::{Arc, Mutex};
+
 use headwater_conformance::faults::{Fault, Planned, When};
 use headwater_conformance::rows::numbered;
 use headwater_core::{Branch, Commit, ErrorKind, Result, Retry, TransactOptions};
@@ -131,6 +133,44 @@ async fn another_request_under_a_token_is_refused_whenever_the_first_lands() {
             assert_eq!((place.ids("t").await, place.ids("u").await), (vec![1], vec![]), "{moment}");
             place.check().await;
         }
+    }
+}
+
+/// Appends to one table what another one holds.
+async fn count(branch: &Branch, token: &str) -> Result<Commit> {
+    let counting = branch.transact_with(options(token), |tx| async move {
+        let rows = tx.rows(&tx.table("t").await?).await? as i64;
+        tx.append(&tx.table("u").await?, numbered(rows..rows + 1)).await
+    });
+    counting.await
+}
+
+/// What one request asks for depends on the state it finds: a twin's, made of a later state, is the same request all the same.
+#[tokio::test]
+async fn a_twin_on_another_state_is_the_same_request() {
+    for place in Place::all().await {
+        let (ours, twin) = (place.open().await, Arc::new(place.open().await));
+        ours.create(&["t", "u"]).await;
+        let (branch, told) = (ours.branch.clone(), Arc::new(Mutex::new(None)));
+        let twins = meanwhile({
+            let told = told.clone();
+            move || {
+                let (twin, told) = (twin.clone(), told.clone());
+                async move {
+                    twin.fill("t", 3).await;
+                    let commit = count(&twin.branch, "ours").await.unwrap();
+                    *told.lock().unwrap() = Some(commit);
+                }
+            }
+        });
+        ours.network.meanwhile(twins);
+        ours.plan(&swap(Fault::RequestsLost(1)));
+        let commit = count(&branch, "ours").await.unwrap();
+        assert_eq!(ours.network.fired().len(), 1);
+        assert_eq!(Some(commit.commit), told.lock().unwrap().as_ref().map(|twins| twins.commit), "{}", place.name);
+        settled(&place, "ours", &commit).await;
+        assert_eq!(place.ids("u").await, [3]);
+        place.check().await;
     }
 }
 

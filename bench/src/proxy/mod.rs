@@ -64,6 +64,8 @@ struct Progress {
     matched: usize,
     fired: usize,
     held: Vec<(u64, Stored)>,
+    /// What lets requests that wait go on.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 /// A rule that was injected: how often it fired, and what it holds back.
@@ -182,10 +184,12 @@ impl Injected {
 
     /// How many requests it holds back.
     pub fn held(&self) -> usize {
-        lock(&self.active.progress).held.len()
+        let progress = lock(&self.active.progress);
+        progress.held.len() + progress.waiting.len()
     }
 
-    /// Lets the requests it holds back land, in the order in which they came, and returns the statuses of the server's answers.
+    /// Lets the requests it holds back land, in the order in which they came, and returns the statuses of the server's answers. Those that a
+    /// client still waits for ([`Fault::Hold`]) go on, and their answers are the client's.
     ///
     /// # Errors
     ///
@@ -232,17 +236,17 @@ impl Shared {
         let request = requests.iter_mut().rev().find(|request| request.number == number).unwrap_or(&mut cleared);
         request.take_body(body);
         let mut plan = Plan::default();
-        for active in rules.iter() {
-            if !active.rule.matches(request) {
-                continue;
-            }
+        // All are looked at before any fires: what comes after a rule comes after the request it fired at.
+        let matching: Vec<_> = rules.iter().filter(|active| active.rule.matches(request)).collect();
+        for active in matching {
             let mut progress = lock(&active.progress);
             progress.matched += 1;
             if active.rule.is_due(progress.matched) {
-                progress.fired += 1;
-                request.faults.push(format!("{:?}", active.rule.fault));
-                plan.add(active);
-            } else if active.rule.fault == Fault::LandLate(Landing::AfterNext) {
+                if plan.add(active) {
+                    progress.fired += 1;
+                    request.faults.push(format!("{:?}", active.rule.fault));
+                }
+            } else if matches!(active.rule.fault, Fault::LandLate(Landing::AfterNext) | Fault::LandAgain(Landing::AfterNext)) {
                 plan.lands.push(active.clone());
             }
         }
@@ -251,7 +255,14 @@ impl Shared {
 
     /// Lets what a rule holds back land.
     async fn land(&self, active: &Active) -> Result<Vec<u16>> {
-        let held = std::mem::take(&mut lock(&active.progress).held);
+        let (held, waiting) = {
+            let mut progress = lock(&active.progress);
+            (std::mem::take(&mut progress.held), std::mem::take(&mut progress.waiting))
+        };
+        for go in waiting {
+            // Its client may have gone, and the request with it.
+            let _ = go.send(());
+        }
         let mut statuses = Vec::with_capacity(held.len());
         for (number, stored) in held {
             let answer = stored.send(self.upstream).await?;

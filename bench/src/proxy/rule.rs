@@ -1,19 +1,23 @@
 //! What to inject, into which requests.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::request::{Request, Verb};
+use super::{Active, Injected, lock};
 
 /// A fault of the network, of the server, or of what stands between.
 ///
 /// Rules combine: delays add up, header changes all apply, and of two rules that decide whether the server gets the request (or what the
-/// client is answered) the one injected first decides.
+/// client is answered) the one injected first decides. A rule that has nothing left to decide does not fire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
     /// Waits before the server gets the request.
     DelayRequest(Duration),
+    /// Waits before the server gets the request, until the test says so: [`Injected::release`](super::Injected::release).
+    Hold,
     /// Waits before the client gets the answer.
     DelayReply(Duration),
     /// Closes the connection; the server never gets the request.
@@ -24,6 +28,8 @@ pub enum Fault {
     LandLate(Landing),
     /// The server gets the request twice, one after the other.
     Duplicate(Answer),
+    /// The server gets the request, and the client its answer; the server gets it once more later, or never.
+    LandAgain(Landing),
     /// Answers without asking the server.
     Reject(S3Error),
     /// The server gets the request, and the client gets this instead of the answer.
@@ -96,6 +102,7 @@ pub struct Rule {
     contains: Option<String>,
     ends_with: Option<String>,
     header: Option<String>,
+    after: Option<Arc<Active>>,
     turn: Turn,
 }
 
@@ -110,7 +117,7 @@ enum Turn {
 impl Rule {
     /// Injects a fault into every request.
     pub fn new(fault: Fault) -> Self {
-        Self { fault, verbs: Vec::new(), contains: None, ends_with: None, header: None, turn: Turn::Every }
+        Self { fault, verbs: Vec::new(), contains: None, ends_with: None, header: None, after: None, turn: Turn::Every }
     }
 
     /// Only requests of this verb; may be said several times.
@@ -141,6 +148,13 @@ impl Rule {
         self
     }
 
+    /// Only requests that arrive after this other rule has fired.
+    #[must_use]
+    pub fn after(mut self, other: &Injected) -> Self {
+        self.after = Some(other.active.clone());
+        self
+    }
+
     /// Only the `n`-th matching request, counted from 1.
     #[must_use]
     pub fn nth(mut self, n: usize) -> Self {
@@ -158,6 +172,7 @@ impl Rule {
     pub(super) fn matches(&self, request: &Request) -> bool {
         let mut keys = std::iter::once(&request.key).chain(&request.keys);
         (self.verbs.is_empty() || self.verbs.contains(&request.verb))
+            && self.after.as_ref().is_none_or(|other| lock(&other.progress).fired > 0)
             && self.header.as_ref().is_none_or(|header| request.condition(header).is_some())
             && keys.any(|key| {
                 self.contains.as_ref().is_none_or(|text| key.contains(text))
@@ -187,6 +202,9 @@ impl fmt::Display for Rule {
             if let Some(text) = text {
                 write!(f, " {word} `{text}`")?;
             }
+        }
+        if let Some(after) = &self.after {
+            write!(f, " after {:?}", after.rule.fault)?;
         }
         for verb in &self.verbs {
             write!(f, " {verb}")?;

@@ -66,6 +66,12 @@ async fn handle(shared: Arc<Shared>, number: u64, head: Parts, body: Incoming) -
     };
     let mut plan = shared.plan(number, &head, &body);
     pause(plan.delay_request).await;
+    for active in plan.waits.drain(..) {
+        let (go, released) = oneshot::channel();
+        lock(&active.progress).waiting.push(go);
+        // Nobody can release it any more: it goes on.
+        let _ = released.await;
+    }
     let mut request = Stored::new(head, body);
     for name in &plan.strip {
         request.strip(name, shared.secret_key.as_deref());
@@ -94,7 +100,7 @@ async fn deliver(shared: &Shared, number: u64, request: Stored, delivery: Option
         Some(answer)
     };
     match delivery {
-        None => send().await,
+        None | Some(Delivery::Once) => send().await,
         Some(Delivery::Twice(which)) => {
             let (first, second) = (send().await, send().await);
             match which {
@@ -109,6 +115,11 @@ async fn deliver(shared: &Shared, number: u64, request: Stored, delivery: Option
         Some(Delivery::Late(active)) => {
             lock(&active.progress).held.push((number, request));
             None
+        }
+        Some(Delivery::Again(active)) => {
+            let answer = send().await;
+            lock(&active.progress).held.push((number, request));
+            answer
         }
         Some(Delivery::Never) => None,
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headwater_bench::client::Client;
-use headwater_bench::proxy::{Answer, Fault, Proxy, Rule, S3Error, Verb};
+use headwater_bench::proxy::{Answer, Fault, Landing, Proxy, Rule, S3Error, Verb};
 
 use super::{Lab, is_cut, status};
 
@@ -203,5 +203,47 @@ async fn rules_combine_and_the_first_decides() {
     lab.proxy.inject(Rule::new(Fault::Reject(S3Error::INTERNAL)));
     assert!(is_cut(&lab.create("a", "1").await));
     assert_eq!(lab.proxy.requests()[0].forwarded, [200, 412]);
-    assert_eq!((lab.proxy.fired(), lab.stored("a").await.as_deref()), (3, Some("1")));
+    assert_eq!((lab.proxy.fired(), lab.stored("a").await.as_deref()), (2, Some("1")), "nothing was left for the third to decide");
+}
+
+/// A fault of the reply decides that the server gets the request; one of the request decides what its client is answered.
+#[tokio::test]
+async fn of_two_that_decide_the_same_the_first_wins() {
+    let error = S3Error::INTERNAL;
+    let replies = [Fault::DropReply, Fault::Override(error), Fault::CutReply(0)];
+    let requests = [Fault::DropRequest, Fault::Reject(error), Fault::CutRequest(0), Fault::LandLate(Landing::OnRelease)];
+    let lab = Lab::new().await;
+    assert_eq!(status(lab.put("a", "1").await), 200);
+    for (number, reply) in (0..).zip(&replies) {
+        for (other, request) in (0..).zip(&requests) {
+            for reply_first in [true, false] {
+                let key = format!("{number}-{other}-{reply_first}");
+                let mut faults = [reply.clone(), request.clone()];
+                if !reply_first {
+                    faults.reverse();
+                }
+                let rules = faults.map(|fault| lab.proxy.inject(Rule::new(fault).key_ends_with(&key)));
+                let answered = lab.put(&key, "1").await.map(|answer| answer.status).ok();
+                let what = lab.proxy.render();
+                assert_eq!([rules[0].fired(), rules[1].fired()], [1, 0], "{what}");
+                assert_eq!(lab.stored(&key).await.is_some(), reply_first, "{what}");
+                let first = if reply_first { reply } else { request };
+                assert_eq!(answered == Some(500), matches!(first, Fault::Override(_) | Fault::Reject(_)), "{what}");
+                lab.proxy.heal();
+                lab.proxy.clear();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_rule_may_wait_for_another_to_fire() {
+    let lab = Lab::new().await;
+    let first = lab.proxy.inject(Rule::new(Fault::Reject(S3Error::SLOW_DOWN)).key_ends_with("b").first(1));
+    let second = lab.proxy.inject(Rule::new(Fault::Reject(S3Error::TIME_TOO_SKEWED)).after(&first).first(2));
+    let mut statuses = Vec::new();
+    for key in ["a", "b", "b", "a", "a"] {
+        statuses.push(status(lab.put(key, "1").await));
+    }
+    assert_eq!((statuses.as_slice(), first.fired(), second.fired()), ([200, 503, 403, 403, 200].as_slice(), 1, 2));
 }

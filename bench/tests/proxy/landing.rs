@@ -55,3 +55,33 @@ async fn what_is_held_is_lost_with_the_proxy() {
     assert!(is_cut(&client.get(&format!("/{bucket}/a")).await));
     assert_eq!(status(direct.get(&format!("/{bucket}/a")).await), 404);
 }
+
+#[tokio::test]
+async fn a_second_copy_lands_after_the_first_was_answered() {
+    let lab = Lab::new().await;
+    let again = lab.proxy.inject(Rule::new(Fault::LandAgain(Landing::OnRelease)).key_ends_with("a").nth(1));
+    assert_eq!(status(lab.create("a", "1").await), 200);
+    assert_eq!((again.fired(), again.held()), (1, 1));
+    assert_eq!(again.release().await.expect("an answer"), [412]);
+    assert_eq!(lab.proxy.requests()[0].forwarded, [200, 412]);
+
+    lab.proxy.clear();
+    let again = lab.proxy.inject(Rule::new(Fault::LandAgain(Landing::AfterNext)).key_ends_with("b").nth(1));
+    assert_eq!([status(lab.put("b", "first").await), status(lab.put("b", "second").await)], [200, 200]);
+    assert_eq!((again.fired(), again.held(), lab.stored("b").await.as_deref()), (1, 0, Some("first")), "the copy overwrites");
+}
+
+#[tokio::test]
+async fn a_held_request_goes_on_when_it_is_released() {
+    let lab = Lab::new().await;
+    let held = lab.proxy.inject(Rule::new(Fault::Hold).verb(Verb::Put).first(1));
+    let released = async {
+        while held.held() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(lab.stored("a").await, None);
+        assert_eq!(held.release().await.expect("nothing to answer"), [0; 0], "its answer is the client's");
+    };
+    let (answer, ()) = tokio::join!(lab.put("a", "1"), released);
+    assert_eq!((status(answer), held.fired(), held.held(), lab.stored("a").await.as_deref()), (200, 1, 0, Some("1")));
+}

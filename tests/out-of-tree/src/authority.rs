@@ -1,9 +1,8 @@
-//! The authority: every head and record in one JSON file, replaced whole under a lock.
+//! The authority: every head and record in one file, replaced whole under a lock.
 //!
 //! A write takes the lock, reads the map, compares, writes a new map beside it and renames it into place. The rename is the commit point, and
 //! it is atomic, so a read needs no lock. Each write writes the whole map: fit for a small catalog of one host.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind::NotFound, Write};
 use std::path::{Path, PathBuf};
@@ -13,36 +12,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use headwater_core::authority::{Capability, ControlAuthority, Create, Expected, Finding, HeadRead, Severity, Swap, Tag};
 use headwater_core::ids::{Mint, SystemEnvironment};
-use headwater_core::json::{Sealed, hex};
 use headwater_core::name::{BranchName, RecordKey};
 use headwater_core::{Error, ErrorKind, Result};
-use serde::{Deserialize, Serialize};
+
+use crate::map::{Map, Version};
 
 /// Heads and records in one file of a folder of this host, which its processes may share.
 #[derive(Clone, Debug)]
 pub struct OneFile(Arc<Path>);
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Map {
-    /// Counts writes and never goes back, also not when an object is removed: a tag made of it names one version for ever.
-    writes: u64,
-    /// By `head/NAME` and `record/KEY`.
-    objects: BTreeMap<String, Version>,
-    digest: String,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Version {
-    tag: u64,
-    body: String,
-}
-
-impl Sealed for Map {
-    fn digest_mut(&mut self) -> &mut String {
-        &mut self.digest
-    }
-}
 
 impl OneFile {
     /// The authority in this folder, which need not exist. No request.
@@ -51,8 +28,8 @@ impl OneFile {
     }
 
     fn read_map(&self) -> Result<Map> {
-        match fs::read(self.0.join("map.json")) {
-            Ok(bytes) => Map::open("map.json", &bytes),
+        match fs::read(self.0.join("map")) {
+            Ok(file) => Map::parse(file.into()),
             Err(error) if error.kind() == NotFound => Ok(Map::default()),
             Err(error) => Err(unusable(error)),
         }
@@ -74,10 +51,10 @@ impl OneFile {
         if !edit(&mut map) {
             return Ok(Swap::Conflict);
         }
-        let (bytes, new) = (map.seal()?, self.0.join("map.new"));
+        let (bytes, new) = (map.bytes()?, self.0.join("map.new"));
         File::create(&new).and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all())).map_err(unusable)?;
         // Up to here a failure is definite. From here on the new map may be in place, whatever is reported.
-        match fs::rename(&new, self.0.join("map.json")).and_then(|()| File::open(&self.0)?.sync_all()) {
+        match fs::rename(&new, self.0.join("map")).and_then(|()| File::open(&self.0)?.sync_all()) {
             Ok(()) => Ok(Swap::Swapped(Tag::new(map.writes.to_string()))),
             Err(error) => Ok(Swap::Unknown(unusable(error))),
         }
@@ -99,7 +76,7 @@ impl OneFile {
         let edit = move |map: &mut Map| {
             let fits = map.objects.get(&key).map(|version| version.tag.to_string()) == expected;
             if fits {
-                map.objects.insert(key, Version { tag: map.writes, body: hex(&body) });
+                map.objects.insert(key, Version { tag: map.writes, size: body.len(), body });
             }
             fits
         };
@@ -113,9 +90,8 @@ impl OneFile {
     }
 
     async fn get(&self, what: &'static str, object: &str) -> Result<Option<(Bytes, Tag)>> {
-        let Some(version) = self.map(what, object).await?.objects.remove(object) else { return Ok(None) };
-        let body = unhex(&version.body).ok_or_else(|| Error::corrupt(object, "the body is not hexadecimal").during(what))?;
-        Ok(Some((body, Tag::new(version.tag.to_string()))))
+        let found = self.map(what, object).await?.objects.remove(object);
+        Ok(found.map(|version| (version.body, Tag::new(version.tag.to_string()))))
     }
 
     async fn list<T: TryFrom<String, Error = Error>>(&self, what: &'static str, prefix: &str) -> Result<Vec<T>> {
@@ -209,10 +185,4 @@ impl ControlAuthority for OneFile {
 
 fn unusable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(ErrorKind::Unavailable, "the catalog's file cannot be used").because(source)
-}
-
-fn unhex(text: &str) -> Option<Bytes> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    let pair = |pair: &[u8]| u8::try_from(digit(pair.first()?)? * 16 + digit(pair.get(1)?)?).ok();
-    text.as_bytes().chunks(2).map(pair).collect()
 }

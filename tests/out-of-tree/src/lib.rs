@@ -16,6 +16,7 @@
 
 mod authority;
 mod content;
+mod map;
 mod store;
 
 use std::sync::Arc;

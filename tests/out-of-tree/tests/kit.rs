@@ -94,8 +94,8 @@ async fn a_damaged_file_is_corrupt_and_stays_as_it_is() {
     let (folder, main) = (tempfile::tempdir().unwrap(), "main".parse::<BranchName>().unwrap());
     let authority = OneFile::new(folder.path());
     authority.swap_head(&main, Expected::Absent, Bytes::from_static(b"1")).await.unwrap();
-    let path = folder.path().join("map.json");
-    let damaged = std::fs::read_to_string(&path).unwrap().replace("\"31\"", "\"32\"");
+    let path = folder.path().join("map");
+    let damaged = std::fs::read_to_string(&path).unwrap().replace("\n1", "\n2");
     std::fs::write(&path, &damaged).unwrap();
     assert_eq!(authority.read_head(&main, None).await.unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(authority.swap_head(&main, Expected::Absent, Bytes::new()).await.unwrap_err().kind(), ErrorKind::Corrupt);

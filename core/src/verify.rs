@@ -5,9 +5,9 @@ use std::fmt;
 
 use crate::catalog::{Catalog, Inner, catalog_key};
 use crate::error::{Error, Result};
-use crate::head::{Checkpoint, Head, Heads, StoredBody, Tombstones};
+use crate::head::{Checkpoint, Entry, Event, Head, StoredBody};
 use crate::history::History;
-use crate::ids::Token;
+use crate::ids::{Incarnation, TableId, Token};
 use crate::name::{BranchName, RecordKey};
 use crate::store::{Object, Pin};
 use crate::tombstones;
@@ -163,21 +163,20 @@ async fn journal(catalog: &Inner, head: &Head, reachable: &mut Reachable) -> Res
         next = history.segment(&pointer).await?.segments.first().cloned();
         pointers.push(pointer);
     }
-    let mut state = Checkpoint { tables: Heads::default(), tombstones: Tombstones::default() };
-    let mut tokens = BTreeSet::new();
+    let mut fold = Fold::default();
     for pointer in pointers.iter().rev() {
         let segment = history.segment(pointer).await?;
         for entry in &segment.entries {
-            fold(&history, entry, &mut state, &mut tokens, reachable).await?;
+            fold.add(&history, entry, reachable).await?;
         }
-        if state != segment.checkpoint {
+        if fold.state != segment.checkpoint {
             return Err(Error::corrupt(&head.branch, format!("the checkpoint of segment {} is not what the journal says", segment.number)));
         }
     }
     for entry in &head.tail {
-        fold(&history, entry, &mut state, &mut tokens, reachable).await?;
+        fold.add(&history, entry, reachable).await?;
     }
-    if state != head.checkpoint() {
+    if fold.state != head.checkpoint() {
         return Err(Error::corrupt(&head.branch, "the head's tables are not what the journal says"));
     }
     let (_, keys) = tombstones::read_all(catalog.authority(), &head.tombstones).await?;
@@ -185,29 +184,94 @@ async fn journal(catalog: &Inner, head: &Head, reachable: &mut Reachable) -> Res
     Ok(())
 }
 
-async fn fold(
-    history: &History<'_>,
-    entry: &crate::head::Entry,
-    state: &mut Checkpoint,
-    tokens: &mut BTreeSet<Token>,
-    reachable: &mut Reachable,
-) -> Result<()> {
-    let at = |error: Error| error.at("seq", entry.seq);
-    if !tokens.insert(entry.token.clone()) {
-        return Err(at(Error::corrupt(&entry.token, "the token names two commits")));
+/// A journal up to some entry.
+#[derive(Default)]
+struct Fold {
+    state: Checkpoint,
+    tokens: BTreeSet<Token>,
+    dead: Dead,
+}
+
+impl Fold {
+    async fn add(&mut self, history: &History<'_>, entry: &Entry, reachable: &mut Reachable) -> Result<()> {
+        let at = |error: Error| error.at("seq", entry.seq);
+        if !self.tokens.insert(entry.token.clone()) {
+            return Err(at(Error::corrupt(&entry.token, "the token names two commits")));
+        }
+        if let StoredBody::Record(pointer) = &entry.body {
+            reachable.records.insert(pointer.key.clone());
+        }
+        let body = history.body(entry).await.map_err(at)?;
+        if !body.reads.hold(&self.state.tables, &self.state.tombstones)? {
+            return Err(at(Error::corrupt(entry.commit, "the commit's read set is not the state before it")));
+        }
+        history.apply(&mut self.state, entry, &body).map_err(at)?;
+        for event in &body.events {
+            if !self.dead.allow(event) {
+                return Err(at(Error::corrupt(event.table_id(), "the table's identity begins or ends a life it cannot")));
+            }
+            if let (Some(pin), Some(head)) = (event.pin(), self.state.tables.by_id(event.table_id())) {
+                reachable.pins.entry(pin.clone()).or_insert_with(|| head.owner.clone());
+            }
+        }
+        Ok(())
     }
-    if let StoredBody::Record(pointer) = &entry.body {
-        reachable.records.insert(pointer.key.clone());
-    }
-    let body = history.body(entry).await.map_err(at)?;
-    if !body.reads.hold(&state.tables, &state.tombstones)? {
-        return Err(at(Error::corrupt(entry.commit, "the commit's read set is not the state before it")));
-    }
-    history.apply(state, entry, &body).map_err(at)?;
-    for event in &body.events {
-        if let (Some(pin), Some(head)) = (event.pin(), state.tables.by_id(event.table_id())) {
-            reachable.pins.entry(pin.clone()).or_insert_with(|| head.owner.clone());
+}
+
+/// Identities that are not live, each with its last life (rule 16). What is live, the heads themselves know.
+#[derive(Default)]
+struct Dead(BTreeMap<TableId, Incarnation>);
+
+impl Dead {
+    /// Whether an identity that was there before lives again only by a recreate of its last life.
+    fn allow(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Registered { table_id, .. } => !self.0.contains_key(table_id),
+            Event::Recreated { table_id, previous, .. } => self.0.remove(table_id) == Some(*previous),
+            Event::Dropped { table_id, incarnation_id, .. } => self.0.insert(*table_id, *incarnation_id).is_none(),
+            Event::Written { .. } | Event::HandedOver { .. } | Event::Renamed { .. } => true,
         }
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Pin;
+
+    #[test]
+    fn an_identity_lives_again_only_by_a_recreate_of_its_last_life() {
+        let (id, other) = (TableId(ulid::Ulid(1)), TableId(ulid::Ulid(2)));
+        let [first, second] = [1, 2].map(|n| Incarnation(ulid::Ulid(n)));
+        let pin = Pin { path: "data/x".to_owned(), size: 1, id: "x".to_owned() };
+        let registered = |table_id, incarnation_id| Event::Registered {
+            table_id,
+            incarnation_id,
+            key: "t".parse().unwrap(),
+            pin: pin.clone(),
+            rows: 0,
+            schema_hash: String::new(),
+            properties: BTreeMap::new(),
+        };
+        let recreated = |previous| Event::Recreated {
+            table_id: id,
+            incarnation_id: second,
+            previous,
+            key: "t".parse().unwrap(),
+            pin: pin.clone(),
+            rows: 0,
+            schema_hash: String::new(),
+            properties: BTreeMap::new(),
+        };
+        let dropped = |incarnation_id| Event::Dropped { table_id: id, incarnation_id, key: "t".parse().unwrap() };
+        let allows = |events: &[Event]| {
+            let mut dead = Dead::default();
+            events.iter().all(|event| dead.allow(event))
+        };
+        assert!(allows(&[registered(id, first), dropped(first), registered(other, first), recreated(first), dropped(second)]));
+        assert!(!allows(&[registered(id, first), dropped(first), registered(id, second)]), "registered again");
+        assert!(!allows(&[registered(id, first), dropped(first), recreated(second)]), "another life than the last");
+        assert!(!allows(&[registered(id, first), recreated(first)]), "never dropped");
+        assert!(!allows(&[registered(id, first), dropped(first), dropped(first)]), "dropped twice");
+    }
 }

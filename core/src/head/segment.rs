@@ -41,7 +41,7 @@ pub(crate) fn segment_key(branch: &BranchName, incarnation: Incarnation, id: Seg
 }
 
 /// A branch's tables at the end of a segment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
     /// The live ones.

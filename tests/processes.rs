@@ -7,6 +7,10 @@ mod loading;
 use std::collections::BTreeMap;
 use std::thread;
 
+use headwater::Snapshot;
+use headwater::head::Event;
+use headwater::ids::TableId;
+use headwater::store::Pin;
 use loading::{Place, document, rows};
 
 const WRITERS: i64 = 8;
@@ -31,6 +35,25 @@ fn once(writers: impl IntoIterator<Item = i64>, loads: i64) -> BTreeMap<(i64, i6
     writers.into_iter().flat_map(|writer| (0..2 * loads).map(move |number| ((writer, number), 1))).collect()
 }
 
+/// Each live table's version and rows, as the head has them.
+fn current(snapshot: &Snapshot) -> BTreeMap<TableId, (Pin, u64)> {
+    snapshot.tables().map(|head| (head.table_id, (head.pin.clone(), head.rows))).collect()
+}
+
+/// The same, as the journal tells it.
+async fn folded(snapshot: &Snapshot) -> BTreeMap<TableId, (Pin, u64)> {
+    let mut tables = BTreeMap::new();
+    for event in snapshot.log(usize::MAX).await.unwrap().iter().rev().flat_map(|logged| &logged.body.events) {
+        match event {
+            Event::Registered { table_id, pin, rows, .. } | Event::Written { table_id, pin, rows, .. } => {
+                tables.insert(*table_id, (pin.clone(), *rows));
+            }
+            other => panic!("no load does this: {other:?}"),
+        }
+    }
+    tables
+}
+
 async fn sixteen_processes_at_once(place: Place, loads: Loads) {
     load(&place, "shared", -1, 0);
     thread::scope(|scope| {
@@ -50,6 +73,7 @@ async fn sixteen_processes_at_once(place: Place, loads: Loads) {
     let mut shared = once(0..WRITERS, loads.shared);
     shared.extend(once([-1], 1));
     assert_eq!(rows(&snapshot, "shared").await, shared);
+    assert_eq!(folded(&snapshot).await, current(&snapshot), "the head is the fold of the journal");
     place.verify();
     println!("{}: {commits} loads by 16 processes at once", place.describe());
 }
@@ -57,6 +81,12 @@ async fn sixteen_processes_at_once(place: Place, loads: Loads) {
 #[tokio::test]
 async fn sixteen_processes_at_once_all_succeed_and_every_row_is_there_once() {
     sixteen_processes_at_once(Place::folder(), Loads { own: 25, shared: 10 }).await;
+}
+
+#[cfg(feature = "s3")]
+#[tokio::test]
+async fn sixteen_processes_at_once_all_succeed_and_every_row_is_there_once_on_s3() {
+    sixteen_processes_at_once(Place::bucket(), Loads { own: 25, shared: 10 }).await;
 }
 
 /// Nobody made the lake before: one of them does, the others find it.

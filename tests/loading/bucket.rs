@@ -63,20 +63,23 @@ impl Bucket {
         head.body.to_vec()
     }
 
-    /// Data objects, page by page.
     pub(super) async fn objects(&self) -> usize {
+        self.keys("lake/data/").await.len()
+    }
+
+    /// What begins like this, page by page.
+    pub(super) async fn keys(&self, prefix: &str) -> Vec<String> {
         let (client, path) = (self.server.client(), format!("/{}", self.name));
-        let (mut count, mut after) = (0, String::new());
+        let (mut keys, mut after) = (Vec::new(), String::new());
         loop {
-            let query = [("list-type", "2"), ("prefix", "lake/data/"), ("start-after", &after)];
+            let query = [("list-type", "2"), ("prefix", prefix), ("start-after", &after)];
             let listed = client.send(Request { method: "GET", path: &path, query: &query, ..Request::default() }).await.unwrap();
             assert_eq!(listed.status, 200);
             let body = String::from_utf8(listed.body.to_vec()).unwrap();
-            let keys: Vec<&str> = body.split("<Key>").skip(1).map(|rest| rest.split("</Key>").next().unwrap()).collect();
-            count += keys.len();
+            keys.extend(body.split("<Key>").skip(1).map(|rest| rest.split("</Key>").next().unwrap().to_owned()));
             match keys.last() {
-                Some(last) if body.contains("<IsTruncated>true</IsTruncated>") => after = (*last).to_owned(),
-                _ => return count,
+                Some(last) if body.contains("<IsTruncated>true</IsTruncated>") => after.clone_from(last),
+                _ => return keys,
             }
         }
     }

@@ -138,6 +138,20 @@ impl Place {
         command
     }
 
+    /// `doctor`, not started yet.
+    pub(crate) fn doctor(&self) -> Command {
+        self.command("doctor")
+    }
+
+    /// The keys of everything in the bucket.
+    #[cfg(feature = "s3")]
+    pub(crate) async fn keys(&self) -> Vec<String> {
+        match &self.lake {
+            Lake::Folder => panic!("a folder has no keys"),
+            Lake::Bucket(bucket) => bucket.keys("").await,
+        }
+    }
+
     /// `verify`, data files included, finds nothing.
     pub(crate) fn verify(&self) {
         let report = document(&self.command("verify").arg("--data").output().unwrap());

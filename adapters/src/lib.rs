@@ -1,6 +1,7 @@
 //! Effect adapters: one module per kind of write. They drive stores only through `DataStore`, so they serve every store alike.
 
 pub mod load;
+pub mod mutation;
 pub mod schema;
 
 use headwater_core::Result;
@@ -14,10 +15,11 @@ use headwater_core::schema::schema_hash;
 use headwater_core::store::{Change, DataStore, Rows, Staged, TableRef};
 
 pub use load::Load;
+pub use mutation::Mutation;
 pub use schema::Schema;
 
 /// What this crate registers.
-pub const EXPECTED: &[Expected] = &[("adapter", "load"), ("adapter", "schema")];
+pub const EXPECTED: &[Expected] = &[("adapter", "load"), ("adapter", "mutation"), ("adapter", "schema")];
 
 /// Stages a new table under a fresh identity.
 async fn create(
@@ -41,6 +43,14 @@ async fn create(
         properties,
     };
     Ok(Effect { event, staged: Some(staged), base: None, append: false, request })
+}
+
+/// Stages a new version of a table.
+async fn change(store: &dyn DataStore, head: TableHead, change: Change, append: bool) -> Result<Effect> {
+    let verb = change.name();
+    let staged = store.stage(head.table(), Some(&head.pin), change).await.map_err(|error| error.at("table", &head.key))?;
+    let request = format!("{verb} {} {} {}", head.table_id, staged.changed, staged.content);
+    Ok(Effect { event: written(&head, &staged), staged: Some(staged), base: Some(head), append, request })
 }
 
 /// The event for a new version of a table.

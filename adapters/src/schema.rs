@@ -28,17 +28,17 @@ impl EffectAdapter for Schema {
         "creates, renames, drops and recreates tables, and adds nullable columns"
     }
 
-    async fn prepare(&self, store: &dyn DataStore, mint: &Mint, plan: Plan) -> Result<Effect> {
-        match plan {
-            Plan::Create { key, rows, properties } => crate::create(store, mint, key, rows, properties).await,
+    async fn prepare(&self, store: &dyn DataStore, mint: &Mint, plan: Plan) -> Result<Option<Effect>> {
+        let effect = match plan {
+            Plan::Create { key, rows, properties } => crate::create(store, mint, key, rows, properties).await?,
             Plan::Rename(head, to) => {
                 let (table_id, incarnation_id, from) = (head.table_id, head.incarnation_id, head.key.clone());
                 let request = format!("rename {table_id} {}", sha256(to.as_str().as_bytes()));
-                Ok(unstaged(Event::Renamed { table_id, incarnation_id, from, to }, head, request))
+                unstaged(Event::Renamed { table_id, incarnation_id, from, to }, head, request)
             }
             Plan::Drop(head) => {
                 let (table_id, incarnation_id, key) = (head.table_id, head.incarnation_id, head.key.clone());
-                Ok(unstaged(Event::Dropped { table_id, incarnation_id, key }, head, format!("drop {table_id}")))
+                unstaged(Event::Dropped { table_id, incarnation_id, key }, head, format!("drop {table_id}"))
             }
             Plan::Recreate { tombstone, key, rows } => {
                 let table = TableRef { id: tombstone.table_id, incarnation: Incarnation(mint.ulid()) };
@@ -55,7 +55,7 @@ impl EffectAdapter for Schema {
                     schema_hash: hash,
                     properties: tombstone.properties,
                 };
-                Ok(Effect { event, staged: Some(staged), base: None, append: false, request })
+                Effect { event, staged: Some(staged), base: None, append: false, request }
             }
             Plan::AddColumns(head, schema) => {
                 let request = format!("add columns {} {}", head.table_id, schema_hash(&schema));
@@ -63,10 +63,13 @@ impl EffectAdapter for Schema {
                     .stage(head.table(), Some(&head.pin), Change::AddColumns(schema))
                     .await
                     .map_err(|error| error.at("table", &head.key))?;
-                Ok(Effect { event: crate::written(&head, &staged), staged: Some(staged), base: Some(head), append: false, request })
+                Effect { event: crate::written(&head, &staged), staged: Some(staged), base: Some(head), append: false, request }
             }
-            Plan::Append(..) | Plan::Overwrite(..) => Err(refuse(self.kind(), &plan)),
-        }
+            Plan::Append(..) | Plan::Overwrite(..) | Plan::Delete(..) | Plan::Update(..) | Plan::ByKey(..) => {
+                return Err(refuse(self.kind(), &plan));
+            }
+        };
+        Ok(Some(effect))
     }
 }
 

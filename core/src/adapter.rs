@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filter;
 use crate::head::{Event, TableHead};
 use crate::ids::Mint;
 use crate::name::TableKey;
-use crate::store::{DataStore, Rows, Staged};
+use crate::store::{ByKey, DataStore, Rows, Staged};
 
 /// The kinds of write. Closed: journals may name any of these, and a build makes those it has an adapter for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -18,7 +20,7 @@ use crate::store::{DataStore, Rows, Staged};
 pub enum WriterKind {
     /// Appends and overwrites whole tables, creating them where asked.
     Load,
-    /// Changes rows by key or predicate.
+    /// Changes rows by key or predicate, and what a load does beside it.
     Mutation,
     /// One step of a world.
     Tick,
@@ -109,6 +111,12 @@ pub enum Plan {
     },
     /// The same rows under a schema with more nullable columns.
     AddColumns(TableHead, SchemaRef),
+    /// No longer the rows that match.
+    Delete(TableHead, Filter),
+    /// Other values in the rows that match.
+    Update(TableHead, Filter, Vec<(String, ArrayRef)>),
+    /// Rows that add to, replace or remove the table's, by its key.
+    ByKey(TableHead, ByKey, Rows),
 }
 
 impl Plan {
@@ -116,7 +124,13 @@ impl Plan {
     pub fn key(&self) -> &TableKey {
         match self {
             Self::Create { key, .. } | Self::Recreate { key, .. } | Self::Rename(_, key) => key,
-            Self::Append(head, _) | Self::Overwrite(head, _) | Self::Drop(head) | Self::AddColumns(head, _) => &head.key,
+            Self::Append(head, _)
+            | Self::Overwrite(head, _)
+            | Self::Drop(head)
+            | Self::AddColumns(head, _)
+            | Self::Delete(head, _)
+            | Self::Update(head, ..)
+            | Self::ByKey(head, ..) => &head.key,
         }
     }
 
@@ -130,6 +144,9 @@ impl Plan {
             Self::Drop(..) => "drop",
             Self::Recreate { .. } => "recreate",
             Self::AddColumns(..) => "add columns",
+            Self::Delete(..) => "delete",
+            Self::Update(..) => "update",
+            Self::ByKey(_, action, _) => action.name(),
         }
     }
 }
@@ -161,9 +178,9 @@ pub trait EffectAdapter: Send + Sync {
     /// One line for listings.
     fn summary(&self) -> &'static str;
 
-    /// Stages one plan. Drives the store only through [`DataStore`]; writes nothing anyone can see; may run again, on another base, at any
-    /// time. Refuses plans of other kinds with [`refuse`].
-    async fn prepare(&self, store: &dyn DataStore, mint: &Mint, plan: Plan) -> Result<Effect>;
+    /// Stages one plan; `None` where it would change nothing. Drives the store only through [`DataStore`]; writes nothing anyone can see; may
+    /// run again, on another base, at any time. Refuses plans of other kinds with [`refuse`].
+    async fn prepare(&self, store: &dyn DataStore, mint: &Mint, plan: Plan) -> Result<Option<Effect>>;
 }
 
 /// The error for a plan of another kind.

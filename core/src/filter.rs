@@ -1,9 +1,12 @@
 //! A filter over rows: a closed, serializable expression that every store evaluates the same way.
 
+use std::fmt;
+
 use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, Scalar};
+use arrow_cast::display::array_value_to_string;
 use arrow_ord::cmp;
-use arrow_schema::{ArrowError, Schema};
+use arrow_schema::{ArrowError, DataType, Schema};
 use arrow_select::filter::filter_record_batch;
 
 use crate::error::{Error, Result};
@@ -45,6 +48,53 @@ pub enum Comparison {
     Greater,
     /// `>=`
     GreaterEqual,
+}
+
+impl Comparison {
+    /// As SQL writes it.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "<>",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+        }
+    }
+}
+
+impl fmt::Display for Filter {
+    /// As a person would write it. Two filters of one table with one text mean the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = |f: &mut fmt::Formatter<'_>, filters: &[Self], word: &str, none: &str| {
+            f.write_str(if filters.is_empty() { none } else { "(" })?;
+            for (i, filter) in filters.iter().enumerate() {
+                write!(f, "{}{filter}", if i == 0 { "" } else { word })?;
+            }
+            f.write_str(if filters.is_empty() { "" } else { ")" })
+        };
+        match self {
+            Self::Compare { column, op, value } => write!(f, "{column:?} {} {}", op.symbol(), text(value)),
+            Self::IsNull(column) => write!(f, "{column:?} is null"),
+            Self::And(filters) => all(f, filters, " and ", "true"),
+            Self::Or(filters) => all(f, filters, " or ", "false"),
+            Self::Not(filter) => write!(f, "not {filter}"),
+        }
+    }
+}
+
+/// The first value of an array, as errors print it: texts quoted, null as `null`.
+pub(crate) fn text(value: &ArrayRef) -> String {
+    if value.is_empty() || value.is_null(0) {
+        return "null".to_owned();
+    }
+    match (array_value_to_string(value, 0), value.data_type()) {
+        (Ok(text), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => format!("{text:?}"),
+        (Ok(text), _) => text,
+        // A time zone this build does not know by name.
+        (Err(_), _) => format!("{:?}", value.slice(0, 1)),
+    }
 }
 
 impl Filter {
@@ -137,7 +187,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::Int64Array;
-    use arrow_schema::{DataType, Field, Schema};
+    use arrow_schema::{Field, Schema};
 
     use super::*;
 

@@ -11,6 +11,7 @@ pub mod head;
 mod history;
 pub mod ids;
 pub mod json;
+pub mod keys;
 pub mod memory;
 pub mod name;
 mod records;

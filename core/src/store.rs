@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -74,6 +74,93 @@ pub enum Change {
     Overwrite(Rows),
     /// The base's rows under this schema, which adds nullable columns at the end of the base's.
     AddColumns(SchemaRef),
+    /// The base's rows without those that match.
+    Delete(Filter),
+    /// The base's rows; those that match have other values in some columns.
+    Update {
+        /// Which rows.
+        filter: Filter,
+        /// The columns and their new values, each of the column's type: an array of length 1.
+        set: Vec<(String, ArrayRef)>,
+    },
+    /// What each of these rows does, by whether the base has a row of its key. Rows that stay keep their order; new ones come after them.
+    ByKey {
+        /// The key columns: in the base, no two rows have one key.
+        key: Vec<String>,
+        /// What happens.
+        action: ByKey,
+        /// The rows; `InvalidInput` where two have one key.
+        rows: Rows,
+    },
+}
+
+/// What a row does to the row of the same key, and without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByKey {
+    /// Where the table has a row of that key.
+    pub present: Present,
+    /// Where it has none.
+    pub absent: Absent,
+}
+
+/// See [`ByKey::present`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Present {
+    /// `AlreadyExists`, naming the key.
+    Refuse,
+    /// The table's row stays.
+    Keep,
+    /// The new row stands instead.
+    Replace,
+    /// The table's row goes.
+    Remove,
+}
+
+/// See [`ByKey::absent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// `NotFound`, naming the key.
+    Refuse,
+    /// Nothing.
+    Ignore,
+    /// The row is added.
+    Add,
+}
+
+impl ByKey {
+    /// Adds rows; a key that is there is refused.
+    pub const INSERT: Self = Self { present: Present::Refuse, absent: Absent::Add };
+    /// Adds the rows whose key is not there.
+    pub const INSERT_MISSING: Self = Self { present: Present::Keep, absent: Absent::Add };
+    /// Replaces rows and adds those whose key is not there.
+    pub const UPSERT: Self = Self { present: Present::Replace, absent: Absent::Add };
+    /// Replaces rows; a key that is not there is refused.
+    pub const UPDATE: Self = Self { present: Present::Replace, absent: Absent::Refuse };
+    /// Replaces the rows whose key is there.
+    pub const UPDATE_PRESENT: Self = Self { present: Present::Replace, absent: Absent::Ignore };
+    /// Removes rows; a key that is not there is refused.
+    pub const DELETE: Self = Self { present: Present::Remove, absent: Absent::Refuse };
+    /// Removes the rows whose key is there.
+    pub const DELETE_PRESENT: Self = Self { present: Present::Remove, absent: Absent::Ignore };
+
+    /// The name, as errors and requests print it.
+    pub fn name(self) -> &'static str {
+        match (self.present, self.absent) {
+            (Present::Refuse, Absent::Add) => "insert",
+            (Present::Keep, Absent::Add) => "insert missing",
+            (Present::Replace, Absent::Add) => "upsert",
+            (Present::Replace, Absent::Refuse) => "update by key",
+            (Present::Replace, Absent::Ignore) => "update present",
+            (Present::Remove, Absent::Refuse) => "delete by key",
+            (Present::Remove, Absent::Ignore) => "delete present",
+            _ => "change by key",
+        }
+    }
+
+    /// Whether the rows need nothing but their key columns.
+    pub fn keys_alone(self) -> bool {
+        self.present != Present::Replace && self.absent != Absent::Add
+    }
 }
 
 impl Change {
@@ -84,6 +171,9 @@ impl Change {
             Self::Append(_) => "append",
             Self::Overwrite(_) => "overwrite",
             Self::AddColumns(_) => "add columns",
+            Self::Delete(_) => "delete",
+            Self::Update { .. } => "update",
+            Self::ByKey { action, .. } => action.name(),
         }
     }
 }
@@ -192,8 +282,9 @@ pub trait DataStore: Send + Sync + fmt::Debug {
 
     /// Builds a new version: the base with the change. `base` is `None` exactly for [`Change::Create`].
     ///
-    /// Rows must have the table's schema already (see [`crate::schema::Conform`]). Errors: `Unsupported` for a change this store does not
-    /// do, `Corrupt` for a damaged base, whatever the row stream yields, `Unavailable` from the object store.
+    /// Rows must have the table's schema already (see [`crate::schema::Conform`]); those of a change by key that needs only the key may have
+    /// the key columns alone. A change that changes nothing gives back the base's pin. Errors: `Unsupported` for a change this store does
+    /// not do, `Corrupt` for a damaged base, whatever the row stream yields, `Unavailable` from the object store.
     async fn stage(&self, table: TableRef, base: Option<&Pin>, change: Change) -> Result<Staged>;
 
     /// Puts an append, staged on an older base, on this base of the same incarnation and schema, reusing its data files. `None` if this

@@ -80,6 +80,8 @@ pub(crate) enum Mode {
     Append,
     /// Put them in the place of all the table has.
     Overwrite,
+    /// Replace the rows whose key is there, and add the others.
+    Upsert,
 }
 
 /// `load`.
@@ -93,6 +95,9 @@ pub(crate) struct Load {
     /// What becomes of rows that are there.
     #[arg(long, value_enum, default_value = "append")]
     pub(crate) mode: Mode,
+    /// The columns that name a row, for a table that is created: no two rows may share their values.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) key: Vec<String>,
     /// Text that means null in CSV files, besides the empty field; may be given more than once.
     #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) nulls: Vec<String>,
@@ -181,6 +186,9 @@ pub(crate) enum Table {
         /// A column; once for each.
         #[arg(long = "column", value_name = "NAME TYPE [not null]", required = true)]
         columns: Vec<String>,
+        /// The columns that name a row: no two rows may share their values.
+        #[arg(long, value_name = "A,B", value_delimiter = ',')]
+        key: Vec<String>,
         #[command(flatten)]
         committing: Committing,
     },

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{Field, Schema, SchemaRef};
+use futures::{StreamExt, TryStreamExt};
 use headwater::ids::{Mint, SystemEnvironment, Token};
+use headwater::keys::{Keys, unique};
 use headwater::name::{BranchName, TableKey};
-use headwater::schema::schema_hash;
+use headwater::schema::{Conform, schema_hash};
+use headwater::store::Rows;
 use headwater::{Catalog, Commit, Error, ErrorKind, Result, TransactOptions, Transaction};
 use serde_json::json;
 
@@ -17,6 +20,7 @@ use super::input::{Input, Reading};
 use super::output::{print, style};
 use super::progress::Progress;
 use super::render::{Grid, count};
+use super::table::create_table;
 
 /// How often the files are checked again because their tables' columns changed meanwhile.
 const CHECKS: usize = 16;
@@ -69,7 +73,7 @@ impl Plan<'_> {
             let open = match catalog.take() {
                 Some(catalog) => catalog,
                 None => {
-                    self.check_types(&inputs)?;
+                    self.check_new(&inputs).await?;
                     self.create().await?
                 }
             };
@@ -109,12 +113,20 @@ impl Plan<'_> {
         inputs.collect::<Result<Vec<_>>>().map(Arc::new)
     }
 
-    /// Whether the store that is about to be created keeps these types. No catalog is left behind if it does not.
-    fn check_types(&self, inputs: &[Input]) -> Result<()> {
+    /// Whether the store that is about to be created keeps these types, and the rows their key. No catalog is left behind if they do not.
+    async fn check_new(&self, inputs: &[Input]) -> Result<()> {
         let kind = self.args.store.as_deref().unwrap_or(DEFAULT_STORE);
         let part = *headwater::registry()?.store(kind)?;
         let store = (part.open)(Arc::new(object_store::memory::InMemory::new()), &Mint::new(Arc::new(SystemEnvironment)))?;
-        self.keys.iter().zip(inputs).try_for_each(|(key, input)| store.check_schema(input.schema()).map_err(|error| error.at("table", key)))
+        for (key, input) in self.keys.iter().zip(inputs) {
+            let at = |error: Error| error.at("table", key);
+            store.check_schema(input.schema()).map_err(at)?;
+            new_table(input.schema(), key, self.args.mode, &self.args.key)?;
+            if !self.args.key.is_empty() {
+                check_keys(input, &self.args.key).await.map_err(at)?;
+            }
+        }
+        Ok(())
     }
 
     async fn create(&self) -> Result<Catalog> {
@@ -129,7 +141,13 @@ impl Plan<'_> {
         let options =
             TransactOptions { message: self.args.committing.message.clone(), token: self.token.clone(), ..TransactOptions::default() };
         let moved: Mutex<Option<Targets>> = Mutex::default();
-        let work = Work { keys: self.keys.clone(), mode: self.args.mode, inputs, progress: self.reading.progress.clone() };
+        let work = Work {
+            keys: self.keys.clone(),
+            mode: self.args.mode,
+            key: self.args.key.clone(),
+            inputs,
+            progress: self.reading.progress.clone(),
+        };
         let result = catalog
             .branch(&self.common.branch)?
             .transact_with(options, |tx| {
@@ -166,6 +184,8 @@ fn same(found: &Targets, targets: &Targets) -> bool {
 struct Work {
     keys: Vec<TableKey>,
     mode: Mode,
+    /// The key of the tables it creates.
+    key: Vec<String>,
     inputs: Arc<Vec<Input>>,
     progress: Progress,
 }
@@ -182,19 +202,62 @@ impl Work {
     async fn ask(&self, tx: &Transaction) -> Result<()> {
         self.progress.begin("loading", self.inputs.iter().map(Input::size).sum());
         for (key, input) in self.keys.iter().zip(self.inputs.iter()) {
-            match (tx.find(key.as_str()).await?, self.mode) {
-                (None, _) => {
-                    let table = tx.create_table(key.as_str(), input.schema().clone()).await?;
-                    tx.append(&table, input.rows()?).await?;
-                }
+            let Some(table) = tx.find(key.as_str()).await? else {
+                let schema = new_table(input.schema(), key, self.mode, &self.key)?;
+                let table = create_table(tx, key.as_str(), schema, &self.key).await?;
+                tx.append(&table, input.rows()?).await?;
+                continue;
+            };
+            if !self.key.is_empty() && table.key_columns() != self.key {
+                let problem = match table.key_columns() {
+                    [] => "the table has no key, and gets none after its creation; leave --key out".to_owned(),
+                    own => format!("the table's key is {}; leave --key out", own.join(", ")),
+                };
+                return Err(Error::invalid(problem).at("table", key));
+            }
+            match self.mode {
                 // No rows at all change nothing, and need no staging to find that out.
-                (Some(_), Mode::Append) if input.row_count() == 0 => {}
-                (Some(table), Mode::Append) => tx.append(&table, input.rows()?).await?,
-                (Some(table), Mode::Overwrite) => tx.overwrite(&table, input.rows()?).await?,
+                Mode::Append | Mode::Upsert if input.row_count() == 0 => {}
+                Mode::Append => tx.append(&table, input.rows()?).await?,
+                Mode::Upsert => tx.upsert(&table, input.rows()?).await?,
+                Mode::Overwrite => tx.overwrite(&table, input.rows()?).await?,
             }
         }
         Ok(())
     }
+}
+
+/// The columns of a table that is created: those of its key are never null.
+fn new_table(schema: &SchemaRef, table: &TableKey, mode: Mode, key: &[String]) -> Result<SchemaRef> {
+    if key.is_empty() && mode == Mode::Upsert {
+        let problem = "the table is not there, and rows are upserted by its key; name the key's columns with --key";
+        return Err(Error::invalid(problem).at("table", table));
+    }
+    let field = |field: &Arc<Field>| field.as_ref().clone().with_nullable(field.is_nullable() && !key.contains(field.name()));
+    let schema = Schema::new_with_metadata(schema.fields().iter().map(field).collect::<Vec<_>>(), schema.metadata().clone());
+    if !key.is_empty() {
+        Keys::new(&schema, key).map_err(|error| error.at("table", table))?;
+    }
+    Ok(Arc::new(schema))
+}
+
+/// Reads a file's rows once more: none may lack its key, and no two may share one.
+async fn check_keys(input: &Input, key: &[String]) -> Result<()> {
+    let columns = key.iter().map(|name| input.schema().index_of(name)).collect::<Result<Vec<_>, _>>();
+    let project = |source| Error::invalid("the key's columns are not in the file").because(source);
+    let columns = columns.map_err(project)?;
+    let target = Arc::new(new_table(input.schema(), &"t".parse()?, Mode::Append, key)?.project(&columns).map_err(project)?);
+    let conform = Conform::new(&input.schema().project(&columns).map_err(project)?, &target)?;
+    let rows = input.rows()?;
+    let mut seen = 0;
+    let batches = rows.batches.map(move |batch| {
+        let batch = batch?.project(&columns).map_err(project)?;
+        let first = seen;
+        seen += batch.num_rows();
+        conform.apply(&batch, first)
+    });
+    let rows = Rows { schema: target.clone(), batches: batches.boxed() };
+    unique(Keys::new(&target, key)?, rows).batches.try_for_each(|_| std::future::ready(Ok(()))).await
 }
 
 /// Reports a commit: what every command that commits prints.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema};
+use arrow_schema::{Field, Schema, SchemaRef};
 use headwater::{Commit, Result, TransactOptions, Transaction};
 use serde_json::json;
 
@@ -17,9 +17,9 @@ use super::show::{head_json, state};
 /// Runs `table …`.
 pub(crate) async fn run(args: Table, common: &Common) -> Result<(), Failure> {
     let commit = match args {
-        Table::Create { root, name, columns, committing } => {
+        Table::Create { root, name, columns, key, committing } => {
             let schema = Arc::new(Schema::new(parse_columns(&columns)?));
-            commit(&root.url, &committing, common, async |tx| tx.create_table(&name, schema.clone()).await.map(|_| ())).await?
+            commit(&root.url, &committing, common, async |tx| create_table(&tx, &name, schema.clone(), &key).await.map(drop)).await?
         }
         Table::Rename { root, from, to, committing } => {
             commit(&root.url, &committing, common, async |tx| {
@@ -51,6 +51,14 @@ pub(crate) async fn run(args: Table, common: &Common) -> Result<(), Failure> {
     report(&commit, common)
 }
 
+/// Creates a table, with a key where columns are named for one.
+pub(super) async fn create_table(tx: &Transaction, name: &str, schema: SchemaRef, key: &[String]) -> Result<headwater::Table> {
+    if key.is_empty() {
+        return tx.create_table(name, schema).await;
+    }
+    tx.create_keyed_table(name, schema, &key.iter().map(String::as_str).collect::<Vec<_>>()).await
+}
+
 fn parse_columns(texts: &[String]) -> Result<Vec<Field>> {
     texts.iter().map(|text| parse_column(text)).collect()
 }
@@ -74,6 +82,7 @@ async fn show(url: &str, name: &str, common: &Common) -> Result<(), Failure> {
             .map(|field| json!({"name": field.name(), "type": type_name(field.data_type()), "nullable": field.is_nullable()}));
         let mut document = head_json(head);
         document["columns"] = columns.collect();
+        document["key"] = json!(head.key_columns()?);
         return print(&format!("{document}\n"));
     }
     let mut text = format!("table {} · {} · branch {}\n", visible(head.key.as_str()), state(head.state), snapshot.branch());

@@ -73,6 +73,12 @@ impl ParquetStore {
         Ok(files)
     }
 
+    /// The lists a version refers to one by one, in row order. 1 request for each that is not cached.
+    pub(crate) async fn lists(&self, version: &Version) -> Result<Vec<Arc<Version>>> {
+        let lists = version.sealed.iter().map(|reference| self.follow(reference, version, |list| Counts::of(&list.recent)));
+        futures::stream::iter(lists.collect::<Vec<_>>()).buffered(self.settings.parallel_reads).try_collect().await
+    }
+
     /// Every object these pins reach, each once. One request per distinct version object that is not cached, many in parallel.
     pub(crate) async fn reachable(&self, pins: &[Pin]) -> Result<Vec<Reached>> {
         let mut visited: HashMap<Pin, Part> = HashMap::new();

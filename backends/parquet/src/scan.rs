@@ -88,7 +88,7 @@ impl Plan {
         Ok(partitions)
     }
 
-    fn may_match(&self, file: &DataFile) -> Result<bool> {
+    pub(crate) fn may_match(&self, file: &DataFile) -> Result<bool> {
         let Some((filter, _)) = &self.filter else { return Ok(true) };
         may_match(filter, &|column| {
             let field = self.table.field_with_name(column).ok();
@@ -97,6 +97,11 @@ impl Plan {
             statistics.bounds(field.data_type(), file.rows).map(Some).map_err(|error| error.at("object", &file.path))
         })
     }
+}
+
+/// The rows of some partitions, in order.
+pub(crate) fn rows_of(partitions: Vec<Partition>) -> BoxStream<'static, Result<RecordBatch>> {
+    futures::stream::iter(partitions).flat_map(|partition| (partition.open)()).boxed()
 }
 
 /// These columns of a schema, in this order.

@@ -65,7 +65,7 @@ impl ParquetStore {
     }
 
     /// Writes what waits: the version objects and, in parallel, the last data file.
-    async fn publish(&self, waiting: Option<(String, bytes::Bytes)>, versions: Vec<NewVersion>) -> Result<NewVersion> {
+    pub(crate) async fn publish(&self, waiting: Option<(String, bytes::Bytes)>, versions: Vec<NewVersion>) -> Result<NewVersion> {
         let data = async {
             match waiting {
                 Some((path, bytes)) => self.objects.create(&path, bytes).await,
@@ -99,10 +99,15 @@ fn own(table: TableRef, base: &Pin) -> Result<()> {
 }
 
 fn staged(new: &NewVersion, changed: u64, content: String) -> Staged {
+    of(&new.pin, &new.version, changed, content)
+}
+
+/// A version that is written, as the outcome of a change.
+pub(crate) fn of(pin: &Pin, version: &Version, changed: u64, content: String) -> Staged {
     Staged {
-        pin: new.pin.clone(),
-        schema: new.version.schema.clone(),
-        rows: new.version.total.rows,
+        pin: pin.clone(),
+        schema: version.schema.clone(),
+        rows: version.total.rows,
         changed,
         content,
         durability: Durability::Durable,
@@ -148,6 +153,18 @@ impl DataStore for ParquetStore {
                 let new = version.with_schema(schema.clone()).seal(self.target(table).fresh("version.json"))?;
                 let new = self.publish(None, vec![new]).await?;
                 Ok(staged(&new, 0, Written::default().content(&schema)))
+            }
+            Change::Delete(filter) => {
+                let (pin, version) = self.base(table, base).await?;
+                self.delete(&self.target(table), pin, &version, filter).await
+            }
+            Change::Update { filter, set } => {
+                let (pin, version) = self.base(table, base).await?;
+                self.update(&self.target(table), pin, &version, filter, set).await
+            }
+            Change::ByKey { key, action, rows } => {
+                let (pin, version) = self.base(table, base).await?;
+                self.by_key(&self.target(table), pin, &version, &key, action, rows).await
             }
         }
     }
@@ -223,15 +240,7 @@ impl ParquetStore {
         let content = written.content(&version.schema);
         let mut staged = if written.files.is_empty() {
             // The base and nothing is the base.
-            Staged {
-                pin: pin.clone(),
-                schema: version.schema.clone(),
-                rows: version.total.rows,
-                changed: 0,
-                content,
-                durability: Durability::Durable,
-                carry: None,
-            }
+            of(pin, version, 0, content)
         } else {
             let versions = extend((Some(pin), version), &written.files, || target.fresh("version.json"))?;
             let new = self.publish(written.waiting.take(), versions).await?;

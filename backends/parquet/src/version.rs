@@ -4,7 +4,7 @@
 //! version object that holds the full list (`sealed`): the object is the list, so sealing costs no request and no append rewrites a list.
 //! When the references are too many, the next version refers to its base as a whole (`older`) and starts again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
@@ -182,6 +182,63 @@ impl Version {
         }
         next
     }
+}
+
+/// The version objects of `base` with other files in the place of some (by path), and with `added` after them; the last is the new version.
+/// `lists` are the files of its sealed lists, in order. Only lists that held one of the files are written again. `None` where the lists do
+/// not hold them all.
+pub(crate) fn replace(
+    base: &Version,
+    lists: &[Arc<Version>],
+    with: &BTreeMap<String, Vec<DataFile>>,
+    added: &[DataFile],
+    mut path: impl FnMut() -> String,
+) -> Result<Option<Vec<NewVersion>>> {
+    let mut found = 0;
+    let mut swapped = |files: &[DataFile]| {
+        let before = found;
+        let mut now = Vec::with_capacity(files.len());
+        for file in files {
+            match with.get(&file.path) {
+                Some(other) => {
+                    found += 1;
+                    now.extend_from_slice(other);
+                }
+                None => now.push(file.clone()),
+            }
+        }
+        (found > before).then_some(now)
+    };
+    let mut written = Vec::new();
+    let mut next = Version { sealed: Vec::new(), ..base.clone() };
+    for (reference, list) in base.sealed.iter().zip(lists) {
+        let Some(files) = swapped(&list.recent) else {
+            next.sealed.push(reference.clone());
+            continue;
+        };
+        for files in files.chunks(MAX_RECENT) {
+            let part = extend((None, &Version::empty(base.schema.clone())), files, &mut path)?;
+            for list in part {
+                next.sealed.push(Reference { pin: list.pin.clone(), holds: list.version.total });
+                written.push(list);
+            }
+        }
+    }
+    let recent = swapped(&base.recent).unwrap_or_else(|| base.recent.clone());
+    if found < with.len() || next.sealed.len() > MAX_SEALED {
+        return Ok(None);
+    }
+    let too_many = || Error::invalid("the table would hold more than 2^64 rows or bytes");
+    next.recent = Vec::new();
+    next.total = Counts::sum(next.references().map(|reference| reference.holds)).ok_or_else(too_many)?;
+    // What does not fit one list goes into lists of its own, behind a version that holds the others.
+    let files = [recent, added.to_vec()].concat();
+    let (first, rest) = files.split_at(files.len().min(MAX_RECENT));
+    written.extend(extend((None, &next), first, &mut path)?);
+    if let (false, Some(last)) = (rest.is_empty(), written.last().cloned()) {
+        written.extend(extend((Some(&last.pin), &last.version), rest, path)?);
+    }
+    Ok(Some(written))
 }
 
 /// The version objects that put `files` after `base`; the last is the new version, the others are lists it needs (one per 32 files; none

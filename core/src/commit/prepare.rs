@@ -130,6 +130,9 @@ where
     let adapter = branch.catalog.parts.registry.adapter(kind)?;
     let spill = spill_early(branch, base, draft::estimate(request, &plans, &observed)?);
     let (effects, ()) = futures::try_join!(stage(branch, adapter, plans), spill)?;
+    if effects.is_empty() {
+        return Ok(None);
+    }
     build(base, request, adapter, effects, observed).map(|prepared| Some(Box::new(prepared)))
 }
 
@@ -137,7 +140,8 @@ where
 async fn stage(branch: &Branch, adapter: &dyn EffectAdapter, plans: Vec<Plan>) -> Result<Vec<Effect>> {
     let (store, mint) = (branch.catalog.store.as_ref(), &branch.catalog.mint);
     let staging = plans.into_iter().map(|plan| adapter.prepare(store, mint, plan));
-    let effects: Vec<Effect> = stream::iter(staging).buffered(SIDE_BY_SIDE).try_collect().await?;
+    let effects = stream::iter(staging).buffered(SIDE_BY_SIDE).try_filter_map(async |effect| Ok(effect));
+    let effects: Vec<Effect> = effects.try_collect().await?;
     if effects.iter().filter_map(|effect| effect.staged.as_ref()).any(|staged| staged.durability == Durability::Staged) {
         store.flush().await?;
     }

@@ -56,6 +56,14 @@ impl TableHead {
         TableRef { id: self.table_id, incarnation: self.incarnation_id }
     }
 
+    /// The columns whose values name a row, at most one each; none for a table without a key. `Corrupt` for a property no build writes.
+    pub fn key_columns(&self) -> Result<Vec<String>> {
+        match self.properties.get(crate::keys::PROPERTY) {
+            None => Ok(Vec::new()),
+            Some(names) => crate::json::decode(self.key.as_str(), names.as_bytes()),
+        }
+    }
+
     /// The token writers compare: it differs whenever anything of the head does.
     pub fn token(&self) -> Result<HeadToken> {
         // Half a SHA-256 still makes an accidental match impossible, and every entry carries one per table.

@@ -216,6 +216,8 @@ impl DataStore for IpcStore {
                 let content = Content::new(&schema).finish(&schema);
                 self.publish(table, Version { schema, ..version }, 0, content).await
             }
+            // A store may leave these out; it says so before it writes anything.
+            Change::Delete(_) | Change::Update { .. } | Change::ByKey { .. } => Err(unsupported_change(self, &change)),
         }
     }
 

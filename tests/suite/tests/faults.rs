@@ -39,7 +39,7 @@ fn every_adapter_is_in_the_matrix() {
     let registry = headwater_suite::registry();
     let mut adapters: Vec<&str> = registry.adapters().map(|adapter| adapter.kind().name()).collect();
     adapters.sort_unstable();
-    assert_eq!(adapters, ["load", "schema"], "each has a test below");
+    assert_eq!(adapters, ["load", "mutation", "schema"], "each has a test below");
     assert!(adapters.iter().all(|adapter| ALL.iter().any(|scenario| scenario.adapter.name() == *adapter)));
 }
 
@@ -61,6 +61,16 @@ async fn load_in_memory() {
 #[tokio::test]
 async fn load_on_a_local_disk() {
     cells(LOCAL, Some("load"), &[false]).await;
+}
+
+#[tokio::test]
+async fn mutation_in_memory() {
+    cells(MEMORY, Some("mutation"), &[false, true]).await;
+}
+
+#[tokio::test]
+async fn mutation_on_a_local_disk() {
+    cells(LOCAL, Some("mutation"), &[false]).await;
 }
 
 #[tokio::test]

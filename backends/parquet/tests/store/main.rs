@@ -6,6 +6,7 @@ mod append;
 mod counting;
 mod damage;
 mod fixture;
+mod mutate;
 mod rebase;
 mod scan;
 mod types;

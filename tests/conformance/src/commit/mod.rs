@@ -3,6 +3,7 @@
 mod gate;
 mod identity;
 mod load;
+mod mutations;
 mod publish;
 mod races;
 mod tokens;
@@ -26,6 +27,11 @@ pub const PROPERTIES: &[Property<Lab>] = properties![
     load::what_changes_nothing_publishes_nothing,
     load::any_number_of_tables_is_one_commit,
     load::a_refused_closure_leaves_nothing,
+    mutations::a_key_is_taken_once,
+    mutations::what_a_mutation_read_decides_whether_its_closure_runs_again,
+    mutations::what_matches_nothing_publishes_nothing,
+    mutations::any_mutations_of_many_tables_are_one_commit,
+    mutations::what_does_not_fit_the_key_is_refused,
     identity::a_rename_keeps_the_table,
     identity::a_dropped_name_that_is_created_again_is_another_table,
     identity::a_recreated_table_begins_a_new_life,

@@ -1,9 +1,14 @@
 //! The operations to crash: every adapter's, in every shape a commit takes on its way to the head.
 
+use std::sync::Arc;
+
+use arrow_array::StringArray;
 use arrow_schema::{DataType, Field};
 use headwater_core::adapter::WriterKind;
+use headwater_core::filter::Filter;
 use headwater_core::head::{TAIL_BYTES, TAIL_ENTRIES};
 use headwater_core::json::encode;
+use headwater_core::store::ByKey;
 use headwater_core::{Branch, Result, Transaction};
 
 use super::Scenario;
@@ -115,6 +120,31 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        name: "mutation: by key and by a condition, and a load beside it",
+        adapter: WriterKind::Mutation,
+        records: &[],
+        setup: |main| Box::pin(keyed(main)),
+        commits: &[|tx| {
+            Box::pin(async move {
+                tx.upsert(&tx.table("a").await?, numbered(2..7)).await?;
+                tx.by_key(&tx.table("b").await?, ByKey::DELETE, numbered(0..2)).await?;
+                tx.update(&tx.table("c").await?, Filter::IsNull("name".to_owned()), vec![("name", Arc::new(StringArray::from(vec!["x"])))])
+                    .await?;
+                tx.append(&tx.table("d").await?, numbered(10..12)).await
+            })
+        }],
+    },
+    Scenario {
+        name: "mutation: two upserts of one table",
+        adapter: WriterKind::Mutation,
+        records: &[],
+        setup: |main| Box::pin(keyed(main)),
+        commits: &[
+            |tx| Box::pin(async move { tx.upsert(&tx.table("a").await?, numbered(2..7)).await }),
+            |tx| Box::pin(async move { tx.upsert(&tx.table("a").await?, numbered(3..9)).await }),
+        ],
+    },
+    Scenario {
         name: "schema: create",
         adapter: WriterKind::Schema,
         records: &[],
@@ -185,6 +215,18 @@ async fn tables(main: Branch) -> Result<()> {
             tx.append(&table, numbered(0..2)).await?;
         }
         Ok(())
+    });
+    create.await.map(drop)
+}
+
+/// Tables whose rows `id` names, and `d` without a key.
+async fn keyed(main: Branch) -> Result<()> {
+    let create = main.transact(|tx| async move {
+        for key in ["a", "b", "c"] {
+            let table = tx.create_keyed_table(key, schema(), &["id"]).await?;
+            tx.append(&table, numbered(0..4)).await?;
+        }
+        tx.create_table("d", schema()).await.map(drop)
     });
     create.await.map(drop)
 }

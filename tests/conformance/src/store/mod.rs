@@ -2,6 +2,7 @@
 
 mod changes;
 mod damage;
+mod mutations;
 mod objects;
 mod reads;
 
@@ -28,6 +29,11 @@ pub const PROPERTIES: &[Property<StoreFixture>] = properties![
     changes::bases_that_do_not_fit_are_refused,
     changes::every_type_round_trips_or_is_refused,
     changes::concurrent_stages_of_one_base_do_not_collide,
+    mutations::by_key_every_action_meets_every_key,
+    mutations::two_rows_of_one_key_are_refused,
+    mutations::a_condition_picks_the_rows_that_change,
+    mutations::changes_reach_rows_of_any_age,
+    mutations::a_retry_of_a_change_has_the_same_content,
     reads::a_projection_has_the_order_asked_for,
     reads::a_filter_is_exact,
     reads::a_limit_bounds_each_partition,

@@ -98,7 +98,7 @@ impl DataStore for Numbers {
         let (Rows { batches, .. }, keeps) = match change {
             Change::Create(rows) | Change::Overwrite(rows) => (rows, false),
             Change::Append(rows) => (rows, true),
-            Change::AddColumns(_) => return Err(unsupported_change(self, &change)),
+            _ => return Err(unsupported_change(self, &change)),
         };
         let batches: Vec<RecordBatch> = batches.try_collect().await?;
         let new = batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();

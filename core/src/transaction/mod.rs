@@ -1,21 +1,24 @@
 //! A transaction: what a closure reads of its base, recorded, and what it asks to change.
 
+mod mutation;
+mod pending;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use arrow_array::RecordBatch;
-use arrow_schema::{Field, Schema, SchemaRef};
-use futures::StreamExt;
 
 use crate::adapter::{Plan, WriterKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::head::TableHead;
 use crate::ids::TableId;
+use crate::keys::Keys;
 use crate::name::TableKey;
-use crate::schema::{Conform, check_schema, with_columns};
+use crate::schema::{check_schema, with_columns};
 use crate::snapshot::{Snapshot, describe};
-use crate::store::{Partition, Rows, Scan};
+use crate::store::{ByKey, Partition, Rows, Scan};
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema, SchemaRef};
+use pending::{NewTable, Pending, conform, plan};
 
 impl From<RecordBatch> for Rows {
     fn from(batch: RecordBatch) -> Self {
@@ -36,6 +39,7 @@ impl From<Vec<RecordBatch>> for Rows {
 pub struct Table {
     key: TableKey,
     schema: SchemaRef,
+    key_columns: Vec<String>,
     /// The table on the base; a new one has none yet.
     head: Option<TableHead>,
 }
@@ -50,49 +54,10 @@ impl Table {
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
-}
 
-/// What a transaction did to one table so far.
-enum Pending {
-    Create { key: TableKey, schema: SchemaRef, recreate: Option<TableHead>, rows: Vec<Rows> },
-    Append(TableHead, SchemaRef, Vec<Rows>),
-    Overwrite(TableHead, SchemaRef, Vec<Rows>),
-    Rename(TableHead, TableKey),
-    Drop(TableHead),
-    AddColumns(TableHead, SchemaRef),
-}
-
-impl Pending {
-    fn is(&self, table: &Table) -> bool {
-        match (self, &table.head) {
-            (Self::Create { key, .. }, None) => *key == table.key,
-            (Self::Create { .. }, Some(_)) | (_, None) => false,
-            (
-                Self::Append(own, ..) | Self::Overwrite(own, ..) | Self::Rename(own, _) | Self::Drop(own) | Self::AddColumns(own, _),
-                Some(head),
-            ) => own.table_id == head.table_id,
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Create { recreate: None, .. } => "create",
-            Self::Create { .. } => "recreate",
-            Self::Append(..) => "append",
-            Self::Overwrite(..) => "overwrite",
-            Self::Rename(..) => "rename",
-            Self::Drop(..) => "drop",
-            Self::AddColumns(..) => "add columns",
-        }
-    }
-
-    /// The writer kind it needs, where it needs one: a bare create fits both.
-    fn kind(&self) -> Option<WriterKind> {
-        match self {
-            Self::Create { recreate: None, rows, .. } => (!rows.is_empty()).then_some(WriterKind::Load),
-            Self::Append(..) | Self::Overwrite(..) => Some(WriterKind::Load),
-            Self::Create { .. } | Self::Rename(..) | Self::Drop(..) | Self::AddColumns(..) => Some(WriterKind::Schema),
-        }
+    /// The columns whose values name a row, at most one each; none for a table without a key.
+    pub fn key_columns(&self) -> &[String] {
+        &self.key_columns
     }
 }
 
@@ -162,10 +127,10 @@ impl Transaction {
         {
             let mut state = self.state()?;
             for pending in &state.pending {
-                if let Pending::Create { key: own, schema, .. } = pending
-                    && *own == key
+                if let Pending::Create(new) = pending
+                    && new.key == key
                 {
-                    return Ok(Some(Table { key, schema: schema.clone(), head: None }));
+                    return Ok(Some(Table { key, schema: new.schema.clone(), key_columns: new.key_columns.clone(), head: None }));
                 }
             }
             if self.base.heads().by_key(&key).is_none() {
@@ -176,7 +141,7 @@ impl Transaction {
         let Some(head) = self.base.heads().by_key(&key).cloned() else { return Ok(None) };
         let schema = describe(&self.base.catalog, &head).await?.schema;
         self.state()?.observed.tables.insert(head.table_id, head.clone());
-        Ok(Some(Table { key, schema, head: Some(head) }))
+        Ok(Some(Table { key, schema, key_columns: head.key_columns()?, head: Some(head) }))
     }
 
     /// The names of all tables. The whole list enters the read set: any create, drop, rename or change of columns runs the closure again.
@@ -225,7 +190,7 @@ impl Transaction {
         let mut state = self.state()?;
         if let Some(head) = self.base.heads().by_key(key) {
             state.observed.tables.insert(head.table_id, head.clone());
-        } else if !state.pending.iter().any(|pending| matches!(pending, Pending::Create { key: own, .. } if own == key)) {
+        } else if !state.pending.iter().any(|pending| matches!(pending, Pending::Create(new) if new.key == *key)) {
             state.observed.absent.insert(key.clone());
             return Ok(());
         }
@@ -234,8 +199,15 @@ impl Transaction {
 
     /// A new, empty table. `AlreadyExists` if the name is taken.
     pub async fn create_table(&self, key: &str, schema: SchemaRef) -> Result<Table> {
-        let key: TableKey = key.parse()?;
-        self.create(key, schema, None)
+        self.create(key.parse()?, schema, Vec::new(), None)
+    }
+
+    /// [`Transaction::create_table`] with key columns: no two rows ever have the same values in them. They must not be null, and name a row
+    /// for good: changes by key go by them, and an append of a key that is there is refused.
+    pub async fn create_keyed_table(&self, key: &str, schema: SchemaRef, key_columns: &[&str]) -> Result<Table> {
+        let columns: Vec<String> = key_columns.iter().map(|&column| column.to_owned()).collect();
+        Keys::new(&schema, &columns)?;
+        self.create(key.parse()?, schema, columns, None)
     }
 
     /// A new life for the last dropped table of that name: the same identity, no rows, and the schema it had or another one. Reads the
@@ -251,24 +223,35 @@ impl Transaction {
             Some(schema) => schema,
             None => describe(&self.base.catalog, &tombstone).await?.schema,
         };
-        self.create(key, schema, Some(tombstone))
+        let columns = tombstone.key_columns()?;
+        if !columns.is_empty() {
+            Keys::new(&schema, &columns).map_err(|error| error.at("table", &key))?;
+        }
+        self.create(key, schema, columns, Some(tombstone))
     }
 
-    fn create(&self, key: TableKey, schema: SchemaRef, recreate: Option<TableHead>) -> Result<Table> {
+    fn create(&self, key: TableKey, schema: SchemaRef, key_columns: Vec<String>, recreate: Option<TableHead>) -> Result<Table> {
         check_schema(&schema)?;
         self.base.catalog.store.check_schema(&schema)?;
         self.require_free(&key)?;
-        self.state()?.pending.push(Pending::Create { key: key.clone(), schema: schema.clone(), recreate, rows: Vec::new() });
-        Ok(Table { key, schema, head: None })
+        let table = Table { key: key.clone(), schema: schema.clone(), key_columns: key_columns.clone(), head: None };
+        self.state()?.pending.push(Pending::Create(NewTable { key, schema, key_columns, recreate, rows: Vec::new() }));
+        Ok(table)
     }
 
-    /// Adds rows. They are matched with the table's columns by name; see [`Conform`] for what is refused. No rows at all change nothing.
+    /// Adds rows. They are matched with the table's columns by name; see [`Conform`](crate::schema::Conform) for what is refused. No rows at
+    /// all change nothing. To a table with key columns it is [`ByKey::INSERT`].
     pub async fn append(&self, table: &Table, rows: impl Into<Rows>) -> Result<()> {
+        if !table.key_columns.is_empty() && table.head.is_some() {
+            return self.by_key(table, ByKey::INSERT, rows).await;
+        }
         let rows = conform(table, rows.into())?;
         self.add(
             table,
             |pending| match pending {
-                Pending::Create { rows: all, recreate: None, .. } | Pending::Append(_, _, all) | Pending::Overwrite(_, _, all) => Ok(all),
+                Pending::Create(NewTable { rows: all, recreate: None, .. })
+                | Pending::Append(_, _, all)
+                | Pending::Overwrite(_, _, all) => Ok(all),
                 other => Err(other.name()),
             },
             rows,
@@ -282,7 +265,7 @@ impl Transaction {
         self.add(
             table,
             |pending| match pending {
-                Pending::Create { rows: all, recreate: None, .. } => Ok(all),
+                Pending::Create(NewTable { rows: all, recreate: None, .. }) => Ok(all),
                 other => Err(other.name()),
             },
             rows,
@@ -295,7 +278,7 @@ impl Transaction {
         table: &Table,
         merge: impl FnOnce(&mut Pending) -> Result<&mut Vec<Rows>, &'static str>,
         rows: Rows,
-        fresh: fn(TableHead, SchemaRef, Vec<Rows>) -> Pending,
+        fresh: impl FnOnce(TableHead, SchemaRef, Vec<Rows>) -> Pending,
     ) -> Result<()> {
         let head = self.own(table)?;
         let mut state = self.state()?;
@@ -357,6 +340,10 @@ impl Transaction {
                 kinds.insert(kind, pending.name());
             }
         }
+        // A mutation may load beside it.
+        if kinds.contains_key(&WriterKind::Mutation) {
+            kinds.remove(&WriterKind::Load);
+        }
         if let [(_, first), (_, second), ..] = kinds.iter().collect::<Vec<_>>()[..] {
             let problem = format!("one commit has one kind of write, this one has {first} and {second}; make two");
             return Err(Error::invalid(problem).during("prepare"));
@@ -373,55 +360,4 @@ impl Transaction {
 
 fn twice(table: &Table, earlier: &str) -> Error {
     Error::invalid(format!("this transaction has a {earlier} of the table {:?} already; make two commits", table.key.as_str()))
-}
-
-/// The rows in the table's schema.
-fn conform(table: &Table, rows: Rows) -> Result<Rows> {
-    let key = table.key.clone();
-    if rows.schema.fields().is_empty() {
-        // What an empty list of batches becomes. Rows without columns are no rows of any table.
-        let none = move |batch: RecordBatch| match batch.num_rows() {
-            0 => Ok(batch),
-            rows => Err(Error::invalid(format!("{rows} rows have no column at all")).at("table", &key)),
-        };
-        let batches = rows.batches.map(move |batch| none(batch?)).boxed();
-        return Ok(Rows { schema: table.schema.clone(), batches });
-    }
-    let conform = Conform::new(&rows.schema, &table.schema).map_err(|error| error.at("table", &key))?;
-    let mut seen = 0;
-    let batches = rows.batches.map(move |batch| {
-        let batch = batch?;
-        let first = seen;
-        seen += batch.num_rows();
-        conform.apply(&batch, first).map_err(|error| error.at("table", &key))
-    });
-    Ok(Rows { schema: table.schema.clone(), batches: batches.boxed() })
-}
-
-async fn plan(pending: Pending) -> Result<Option<Plan>> {
-    Ok(Some(match pending {
-        Pending::Create { key, schema, recreate: None, rows } => {
-            Plan::Create { key, rows: chain(schema, rows).await?.0, properties: BTreeMap::new() }
-        }
-        Pending::Create { key, schema, recreate: Some(tombstone), rows } => {
-            Plan::Recreate { tombstone, key, rows: chain(schema, rows).await?.0 }
-        }
-        Pending::Append(head, schema, rows) => match chain(schema, rows).await? {
-            (rows, true) => Plan::Append(head, rows),
-            (_, false) => return Ok(None),
-        },
-        Pending::Overwrite(head, schema, rows) => Plan::Overwrite(head, chain(schema, rows).await?.0),
-        Pending::Rename(head, to) => Plan::Rename(head, to),
-        Pending::Drop(head) => Plan::Drop(head),
-        Pending::AddColumns(head, schema) => Plan::AddColumns(head, schema),
-    }))
-}
-
-/// All rows as one stream without empty batches, and whether there is any.
-async fn chain(schema: SchemaRef, rows: Vec<Rows>) -> Result<(Rows, bool)> {
-    let full = |batch: &Result<RecordBatch>| std::future::ready(batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
-    let mut batches = futures::stream::iter(rows).flat_map(|rows| rows.batches).filter(full).boxed();
-    let Some(first) = batches.next().await else { return Ok((Rows { schema, batches }, false)) };
-    let batches = futures::stream::iter([Ok(first?)]).chain(batches).boxed();
-    Ok((Rows { schema, batches }, true))
 }

@@ -94,7 +94,9 @@ async fn show(url: &str, name: &str, common: &Common) -> Result<(), Failure> {
         ("as of", time(snapshot.time_ms())),
         ("version", head.pin.path.clone()),
     ];
-    for (what, value) in facts {
+    let key = head.key_columns()?;
+    let key = (!key.is_empty()).then(|| ("key", key.join(", ")));
+    for (what, value) in facts.into_iter().chain(key) {
         text.push_str(&format!("  {what:<11}  {value}\n"));
     }
     let mut grid = Grid::new(style(), &["column", "type", "null"]);

@@ -1,6 +1,8 @@
 //! The command as a user meets it: exit codes, messages, documents, and what a failure leaves behind.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod keyed;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -237,7 +239,7 @@ fn wrong_usage_is_exit_code_2() {
     place.load(&["t=t.csv", "t=t.csv"]).fails(2, &["--table t", "twice"]);
     place.run(&["load", "lake"]).fails(2, &["--table"]);
     place.run(&["load", "lake", "--table", "t"]).fails(2, &["NAME=FILE"]);
-    place.run(&["load", "lake", "--table", "t=t.csv", "--mode", "upsert"]).fails(2, &["upsert"]);
+    place.run(&["load", "lake", "--table", "t=t.csv", "--mode", "merge"]).fails(2, &["upsert"]);
     place.run(&["read", "lake"]).fails(2, &["TABLE"]);
     place.run(&["nonsense"]).fails(2, &["nonsense"]);
     let json = place.run(&["load", "lake", "--json"]);

@@ -30,7 +30,7 @@ async fn create(
     properties: std::collections::BTreeMap<String, String>,
 ) -> Result<Effect> {
     let table = TableRef { id: TableId(mint.ulid()), incarnation: Incarnation(mint.ulid()) };
-    let staged = store.stage(table, None, Change::Create(rows)).await?;
+    let staged = store.stage(table, None, Change::Create(rows)).await.map_err(|error| error.at("table", &key))?;
     let schema_hash = schema_hash(&staged.schema);
     let request = format!("create {} {schema_hash} {} {}", sha256(key.as_str().as_bytes()), staged.changed, staged.content);
     let event = Event::Registered {

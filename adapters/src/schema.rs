@@ -42,7 +42,7 @@ impl EffectAdapter for Schema {
             }
             Plan::Recreate { tombstone, key, rows } => {
                 let table = TableRef { id: tombstone.table_id, incarnation: Incarnation(mint.ulid()) };
-                let staged = store.stage(table, None, Change::Create(rows)).await?;
+                let staged = store.stage(table, None, Change::Create(rows)).await.map_err(|error| error.at("table", &key))?;
                 let hash = schema_hash(&staged.schema);
                 let request = format!("recreate {} {hash} {}", table.id, sha256(key.as_str().as_bytes()));
                 let event = Event::Recreated {

@@ -103,7 +103,10 @@ impl Product {
                 let names = ["s3.port", "master.port", "volume.port", "filer.port"];
                 let names = names.into_iter().chain(["s3.port.grpc", "master.port.grpc", "volume.port.grpc", "filer.port.grpc"]);
                 command
+                    // Each bucket takes volumes of its own, seven at a time, of as many as fit the disk if all were full: some 40 buckets.
+                    .env("WEED_MASTER_VOLUME_GROWTH_COPY_1", "1")
                     .arg("mini")
+                    .arg("-volume.max=10000")
                     .arg(option("dir", directory))
                     .args(["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3.autoCreateBucket=false", "-s3.port.iceberg=0", "-s3.port.lance=0"])
                     .args(["-webdav=false", "-admin.ui=false", "-master.telemetry=false"])

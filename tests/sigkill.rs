@@ -13,14 +13,75 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
+#[cfg(feature = "s3")]
+use headwater_bench::{
+    proxy::{Proxy, Verb},
+    server::Server,
+};
+#[cfg(feature = "s3")]
+use loading::bucket::Bucket;
 use loading::{Look, Place, document, rows};
 
 const KILLS: usize = 200;
 const KILLS_PER_PHASE: usize = 20;
 /// Loads that may be tried for them; some end before the kill.
 const TRIES: i64 = 600;
-/// Rows of the large table in each load in a folder: while they are encoded, the small tables are on disk already.
-const LARGE: i64 = 20_000;
+/// How loads go at a kind of place.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Rows of the large table in each load: while they are encoded, or sent, the small tables are there already.
+    large: i64,
+    /// Kills at one place.
+    kills: usize,
+}
+
+const FOLDER: Pace = Pace { large: 20_000, kills: KILLS };
+/// What is looked at grows: a new bucket now and then keeps that short.
+#[cfg(feature = "s3")]
+const BUCKET: Pace = Pace { large: 2_000, kills: 40 };
+
+/// A lake, and what can be seen of a load into it at little cost: in a folder the files, in a bucket what a proxy saw go by.
+struct Site {
+    place: Place,
+    #[cfg(feature = "s3")]
+    proxy: Option<Proxy>,
+}
+
+impl Site {
+    async fn folder() -> Self {
+        Self {
+            place: Place::folder(),
+            #[cfg(feature = "s3")]
+            proxy: None,
+        }
+    }
+
+    #[cfg(feature = "s3")]
+    async fn bucket() -> Self {
+        let proxy = Proxy::before(Server::shared().unwrap()).await.unwrap();
+        Self { place: Place::in_bucket(Bucket::behind(proxy.addr())), proxy: Some(proxy) }
+    }
+
+    /// A load begins.
+    fn begin(&self) {
+        #[cfg(feature = "s3")]
+        if let Some(proxy) = &self.proxy {
+            proxy.clear();
+        }
+    }
+
+    /// How many objects the load has written, and whether it has swapped the head.
+    async fn written(&self, before: &Look) -> (usize, bool) {
+        #[cfg(feature = "s3")]
+        if let Some(proxy) = &self.proxy {
+            let puts = proxy.requests().into_iter().filter(|request| request.verb == Verb::Put && request.forwarded == [200]);
+            let (heads, objects): (Vec<_>, Vec<_>) = puts.partition(|put| put.key.contains("/heads/"));
+            return (objects.len(), !heads.is_empty());
+        }
+        (self.place.objects().await - before.objects, self.place.head().await != before.head)
+    }
+}
+
 /// Looks at a lake in which nothing happens.
 const LOOKS: usize = 200_000;
 
@@ -50,13 +111,13 @@ impl Running {
     }
 
     /// Looks until this is so, or the process has ended.
-    async fn until(&mut self, pause: Duration, what: &str, mut so: impl AsyncFnMut() -> bool) {
+    async fn until(&mut self, what: &str, mut so: impl AsyncFnMut() -> bool) {
         for _ in 0..LOOKS {
             if so().await || self.ended() {
                 return;
             }
             // The runtime's timer has no pause as short; nothing else runs here meanwhile.
-            std::thread::sleep(pause);
+            std::thread::sleep(Duration::from_micros(50));
         }
         panic!("never: {what}");
     }
@@ -73,26 +134,28 @@ impl Running {
 }
 
 /// Waits for the moment to kill a load that is to be hit in this phase. `turn` varies the moment.
-async fn steer(running: &mut Running, place: &Place, before: &Look, phase: Phase, turn: usize) -> String {
+async fn steer(running: &mut Running, site: &Site, before: &Look, phase: Phase, turn: usize) -> String {
     let mut said = String::new();
     match phase {
         // A different number of looks each time, as long as nothing is written.
         Phase::BeforeTheFirstWrite => {
             let mut looks = (turn * 37) % 500;
-            let mut so = async || {
+            let so = async || {
                 looks = looks.saturating_sub(1);
-                looks == 0 || place.objects().await != before.objects
+                looks == 0 || site.written(before).await.0 > 0
             };
-            running.until(place.pause(), "a kill", &mut so).await;
+            running.until("a kill", so).await;
         }
         Phase::BetweenWriteAndSwap => {
             // At the first of six objects, or at a later one.
-            let wanted = before.objects + 1 + [0, 0, 1, 2, 3][turn % 5];
-            running.until(place.pause(), "an object", async || place.objects().await >= wanted || place.head().await != before.head).await;
+            let wanted = 1 + [0, 0, 1, 2, 3][turn % 5];
+            let so = async || {
+                let (objects, swapped) = site.written(before).await;
+                objects >= wanted || swapped
+            };
+            running.until("an object", so).await;
         }
-        Phase::AfterTheSwap if turn.is_multiple_of(2) => {
-            running.until(place.pause(), "a new head", async || place.head().await != before.head).await
-        }
+        Phase::AfterTheSwap if turn.is_multiple_of(2) => running.until("a new head", async || site.written(before).await.1).await,
         Phase::AfterTheSwap => {
             let mut first = [0];
             if running.0.stdout.as_mut().unwrap().read(&mut first).unwrap() == 1 {
@@ -103,7 +166,50 @@ async fn steer(running: &mut Running, place: &Place, before: &Look, phase: Phase
     said
 }
 
-async fn kill(place: Place, large: i64) {
+/// What was killed so far.
+struct Tally {
+    kills: BTreeMap<Phase, usize>,
+    acknowledged: usize,
+    unkilled: usize,
+    tries: i64,
+}
+
+impl Tally {
+    fn total(&self) -> usize {
+        self.kills.values().sum()
+    }
+
+    fn enough_of_each(&self) -> bool {
+        self.kills.values().all(|kills| *kills >= KILLS_PER_PHASE)
+    }
+
+    /// The phase to hit next.
+    fn wanted(&self) -> Phase {
+        match self.kills.iter().min_by_key(|(_, kills)| **kills) {
+            Some((phase, _)) if !self.enough_of_each() => *phase,
+            _ => PHASES[self.tries as usize % 3],
+        }
+    }
+}
+
+/// Kills loads at one place after the other until there are enough.
+async fn kill(new: impl AsyncFn() -> Site, pace: Pace) {
+    let mut tally = Tally { kills: BTreeMap::from(PHASES.map(|phase| (phase, 0))), acknowledged: 0, unkilled: 0, tries: 0 };
+    let (mut places, mut name) = (0, String::new());
+    while tally.total() < KILLS || !tally.enough_of_each() {
+        let site = new().await;
+        kill_at(&site, pace, &mut tally).await;
+        name = site.place.describe();
+        places += 1;
+    }
+    let Tally { kills, acknowledged, unkilled, tries } = tally;
+    println!("{name}, {places} places: kills {kills:?}; {tries} loads, {acknowledged} acknowledged, {unkilled} ended before the kill");
+}
+
+/// Kills loads at one place, and looks at what is there.
+async fn kill_at(site: &Site, pace: Pace, tally: &mut Tally) {
+    let place = &site.place;
+    let (large, until) = (pace.large, tally.total() + pace.kills);
     let files = |load: i64| {
         [("small", 1), ("large", large), ("tiny", 1)]
             .map(|(table, rows)| (table, place.file(&format!("{table}.csv"), (0..rows).map(|n| (load, n)))))
@@ -115,21 +221,16 @@ async fn kill(place: Place, large: i64) {
     document(&command(0).output().unwrap());
     // Which loads are there.
     let mut there = BTreeMap::from([(0, true)]);
-    let mut kills = BTreeMap::from(PHASES.map(|phase| (phase, 0)));
-    let (mut acknowledged, mut unkilled) = (0, 0);
-    for load in 1..=TRIES {
-        let total: usize = kills.values().sum();
-        let enough = kills.values().all(|kills| *kills >= KILLS_PER_PHASE);
-        if total >= KILLS && enough {
-            break;
-        }
-        let fewest = kills.iter().min_by_key(|(_, kills)| **kills).map(|(phase, _)| *phase).unwrap();
-        let phase = if enough { PHASES[load as usize % 3] } else { fewest };
+    while tally.total() < until {
+        tally.tries += 1;
+        assert!(tally.tries <= TRIES, "{:?} in {TRIES} tries", tally.kills);
+        let (load, phase) = (tally.tries, tally.wanted());
         let seq = place.snapshot().await.seq();
         let before = place.look().await;
 
+        site.begin();
         let mut running = Running(command(load).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-        let said = steer(&mut running, &place, &before, phase, total).await;
+        let said = steer(&mut running, site, &before, phase, tally.total()).await;
         let (status, out, err) = running.kill();
 
         let answer = serde_json::from_str::<serde_json::Value>(&(said + &out)).ok();
@@ -138,13 +239,13 @@ async fn kill(place: Place, large: i64) {
         let landed = now == seq + 1;
         assert!(landed || now == seq, "seq {seq} became {now}");
         if let Some(answer) = answer {
-            acknowledged += 1;
+            tally.acknowledged += 1;
             assert_eq!((landed, answer["seq"].as_u64()), (true, Some(now)), "acknowledged, and not there: {answer}");
         }
         there.insert(load, landed);
         if status.signal() != Some(9) {
             assert!(status.success() && landed, "a load that was not killed fails with {status}: {err}");
-            unkilled += 1;
+            tally.unkilled += 1;
             continue;
         }
         let after = place.look().await;
@@ -154,10 +255,8 @@ async fn kill(place: Place, large: i64) {
             (false, false) => Phase::BeforeTheFirstWrite,
         };
         assert_eq!(landed, after.head != before.head);
-        *kills.get_mut(&hit).unwrap() += 1;
+        *tally.kills.get_mut(&hit).unwrap() += 1;
     }
-    println!("{}: kills {kills:?}; {acknowledged} acknowledged, {unkilled} ended before the kill", place.describe());
-    assert!(kills.values().sum::<usize>() >= KILLS && kills.values().all(|kills| *kills >= KILLS_PER_PHASE), "{kills:?} in {TRIES} tries");
 
     let last = TRIES + 1;
     document(&command(last).output().unwrap());
@@ -174,5 +273,11 @@ async fn kill(place: Place, large: i64) {
 
 #[tokio::test]
 async fn a_killed_load_is_there_wholly_or_not_at_all() {
-    kill(Place::folder(), LARGE).await;
+    kill(Site::folder, FOLDER).await;
+}
+
+#[cfg(feature = "s3")]
+#[tokio::test]
+async fn a_killed_load_is_there_wholly_or_not_at_all_on_s3() {
+    kill(Site::bucket, BUCKET).await;
 }

@@ -2,6 +2,7 @@
 
 pub mod load;
 pub mod mutation;
+pub mod optimize;
 pub mod schema;
 
 use headwater_core::Result;
@@ -16,10 +17,11 @@ use headwater_core::store::{Change, DataStore, Rows, Staged, TableRef};
 
 pub use load::Load;
 pub use mutation::Mutation;
+pub use optimize::Optimize;
 pub use schema::Schema;
 
 /// What this crate registers.
-pub const EXPECTED: &[Expected] = &[("adapter", "load"), ("adapter", "mutation"), ("adapter", "schema")];
+pub const EXPECTED: &[Expected] = &[("adapter", "load"), ("adapter", "mutation"), ("adapter", "optimize"), ("adapter", "schema")];
 
 /// Stages a new table under a fresh identity.
 async fn create(
@@ -51,6 +53,13 @@ async fn change(store: &dyn DataStore, head: TableHead, change: Change, append: 
     let staged = store.stage(head.table(), Some(&head.pin), change).await.map_err(|error| error.at("table", &head.key))?;
     let request = format!("{verb} {} {} {}", head.table_id, staged.changed, staged.content);
     Ok(Effect { event: written(&head, &staged), staged: Some(staged), base: Some(head), append, request })
+}
+
+/// [`change`], or nothing where the store gives back the base.
+async fn effective(store: &dyn DataStore, head: TableHead, change: Change) -> Result<Option<Effect>> {
+    let before = head.pin.clone();
+    let effect = self::change(store, head, change, false).await?;
+    Ok(Some(effect).filter(|effect| effect.staged.as_ref().is_some_and(|staged| staged.pin != before)))
 }
 
 /// The event for a new version of a table.

@@ -42,7 +42,8 @@ pub(crate) async fn prepare(kind: WriterKind, store: &dyn DataStore, mint: &Mint
         | Plan::AddColumns(..)
         | Plan::Delete(..)
         | Plan::Update(..)
-        | Plan::ByKey(..) => Err(refuse(kind, &plan)),
+        | Plan::ByKey(..)
+        | Plan::Optimize(_) => Err(refuse(kind, &plan)),
     }
 }
 

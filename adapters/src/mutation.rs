@@ -35,9 +35,7 @@ impl EffectAdapter for Mutation {
             }
             load => return crate::load::prepare(self.kind(), store, mint, load).await.map(Some),
         };
-        let before = head.pin.clone();
-        let effect = crate::change(store, head, change, false).await?;
-        Ok(Some(effect).filter(|effect| effect.staged.as_ref().is_some_and(|staged| staged.pin != before)))
+        crate::effective(store, head, change).await
     }
 }
 

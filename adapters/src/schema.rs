@@ -65,7 +65,7 @@ impl EffectAdapter for Schema {
                     .map_err(|error| error.at("table", &head.key))?;
                 Effect { event: crate::written(&head, &staged), staged: Some(staged), base: Some(head), append: false, request }
             }
-            Plan::Append(..) | Plan::Overwrite(..) | Plan::Delete(..) | Plan::Update(..) | Plan::ByKey(..) => {
+            Plan::Append(..) | Plan::Overwrite(..) | Plan::Delete(..) | Plan::Update(..) | Plan::ByKey(..) | Plan::Optimize(_) => {
                 return Err(refuse(self.kind(), &plan));
             }
         };

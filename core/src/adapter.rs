@@ -117,6 +117,8 @@ pub enum Plan {
     Update(TableHead, Filter, Vec<(String, ArrayRef)>),
     /// Rows that add to, replace or remove the table's, by its key.
     ByKey(TableHead, ByKey, Rows),
+    /// The same rows, laid out better.
+    Optimize(TableHead),
 }
 
 impl Plan {
@@ -130,7 +132,8 @@ impl Plan {
             | Self::AddColumns(head, _)
             | Self::Delete(head, _)
             | Self::Update(head, ..)
-            | Self::ByKey(head, ..) => &head.key,
+            | Self::ByKey(head, ..)
+            | Self::Optimize(head) => &head.key,
         }
     }
 
@@ -147,6 +150,7 @@ impl Plan {
             Self::Delete(..) => "delete",
             Self::Update(..) => "update",
             Self::ByKey(_, action, _) => action.name(),
+            Self::Optimize(_) => "optimize",
         }
     }
 }

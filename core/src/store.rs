@@ -92,6 +92,8 @@ pub enum Change {
         /// The rows; `InvalidInput` where two have one key.
         rows: Rows,
     },
+    /// The base's rows, in their order, in fewer and larger objects. A base that is laid out well already is given back.
+    Rewrite,
 }
 
 /// What a row does to the row of the same key, and without one.
@@ -174,6 +176,7 @@ impl Change {
             Self::Delete(_) => "delete",
             Self::Update { .. } => "update",
             Self::ByKey { action, .. } => action.name(),
+            Self::Rewrite => "optimize",
         }
     }
 }

@@ -46,6 +46,8 @@ pub(crate) enum Command {
     /// Create, change and show tables.
     #[command(subcommand)]
     Table(Table),
+    /// Lay tables out in fewer and larger files; their rows stay.
+    Optimize(Optimize),
     /// Check that everything the branches refer to is there and undamaged.
     Verify(Verify),
     /// List what this build has, and which feature adds the rest.
@@ -164,6 +166,16 @@ pub(crate) struct Read {
     /// Write to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// `optimize`.
+#[derive(Args, Debug)]
+pub(crate) struct Optimize {
+    #[command(flatten)]
+    pub(crate) root: Root,
+    /// The tables; all of them if none is named.
+    #[arg(value_name = "TABLE")]
+    pub(crate) tables: Vec<String>,
 }
 
 /// `files`.

@@ -6,6 +6,7 @@ mod condition;
 mod failure;
 mod input;
 mod load;
+mod optimize;
 mod output;
 mod point;
 mod progress;
@@ -51,6 +52,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Read(args) => read::run(args, &common).await,
         Command::Files(args) => read::files(&args, &common).await,
         Command::Table(args) => table::run(args, &common).await,
+        Command::Optimize(args) => optimize::run(args, &common).await,
         Command::Verify(args) => admin::verify(&args, &common).await,
         Command::Adapters => admin::adapters(&common),
         Command::Doctor(args) => admin::doctor(&args, &common).await,

@@ -307,7 +307,7 @@ fn documents_have_exactly_the_documented_fields() {
     let adapters = place.json(&["adapters"]);
     assert_eq!(keys(&adapters), ["adapters", "authorities", "missing", "stores"]);
     let kinds = |part: &str| adapters[part].as_array().unwrap().iter().map(|part| part["kind"].as_str().unwrap()).collect::<Vec<_>>();
-    assert_eq!(kinds("adapters"), ["load", "mutation", "schema"]);
+    assert_eq!(kinds("adapters"), ["load", "mutation", "optimize", "schema"]);
     assert!(kinds("authorities").contains(&"memory"));
 }
 

@@ -17,6 +17,7 @@
 mod cache;
 mod chunk;
 mod closure;
+mod compact;
 mod mutate;
 mod objects;
 mod prune;

@@ -163,7 +163,13 @@ impl ParquetStore {
         Ok(files)
     }
 
-    fn rows(&self, version: &Version, file: DataFile, scan: &Scan) -> Result<futures::stream::BoxStream<'static, Result<RecordBatch>>> {
+    /// A scan of one file, which need not be listed anywhere.
+    pub(crate) fn rows(
+        &self,
+        version: &Version,
+        file: DataFile,
+        scan: &Scan,
+    ) -> Result<futures::stream::BoxStream<'static, Result<RecordBatch>>> {
         let plan = Plan::new(self.objects.clone(), self.settings.clone(), version.schema.clone(), scan)?;
         Ok(rows_of(plan.partitions(vec![file])?))
     }

@@ -52,18 +52,22 @@ impl Named<'_> {
 }
 
 impl Objects {
-    /// Writes a new object whole. 1 request.
+    /// Writes a new object whole. 1 request; 1 more where the store gave no answer to the first.
     ///
     /// Names are fresh, so an object that exists already can only be this one, written by an attempt whose reply was lost; it is read back
     /// to be sure. Where nothing is there, the store refused because another attempt was still under way: sent again, 2 requests each time.
     pub(crate) async fn create(&self, path: &str, bytes: Bytes) -> Result<()> {
         let key = Named { path, size: bytes.len() as u64 }.key()?;
-        for _ in 0..CREATES {
+        for attempt in 1..=CREATES {
             let options = PutOptions { mode: PutMode::Create, ..Default::default() };
             let refused = match self.0.put_opts(&key, PutPayload::from(bytes.clone()), options).await {
                 Ok(_) => return Ok(()),
                 Err(error @ object_store::Error::AlreadyExists { .. }) => error,
-                Err(error) => return Err(Error::from(error).at("object", path)),
+                Err(error) => match Error::from(error).at("object", path) {
+                    // Clients do not repeat a create whose connection broke. Under a fresh name it is safe to.
+                    silent if attempt == 1 && silent.kind() == ErrorKind::Unavailable => continue,
+                    error => return Err(error),
+                },
             };
             match self.is(&key, &bytes).await {
                 Ok(true) => return Ok(()),

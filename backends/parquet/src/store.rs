@@ -154,6 +154,10 @@ impl DataStore for ParquetStore {
                 let new = self.publish(None, vec![new]).await?;
                 Ok(staged(&new, 0, Written::default().content(&schema)))
             }
+            Change::Rewrite => {
+                let (pin, version) = self.base(table, base).await?;
+                self.compact(&self.target(table), pin, &version).await
+            }
             Change::Delete(filter) => {
                 let (pin, version) = self.base(table, base).await?;
                 self.delete(&self.target(table), pin, &version, filter).await

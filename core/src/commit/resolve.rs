@@ -68,6 +68,16 @@ pub(super) async fn swap(branch: &Branch, view: &Arc<HeadView>, draft: Draft, to
         }
         policy.wait(&branch.catalog.mint, attempt).await;
     }
+    // What the last attempt left open, a last look may settle: its conflict says that the tag has moved.
+    if policy.resolves > 0
+        && let Ok(current) = branch.line.read(&branch.catalog).await
+        && current.tag != view.tag
+    {
+        match moved(branch, view, &current, token, commit).await {
+            Ok(sent) => return Ok(sent),
+            Err(error) => cause = Some(error),
+        }
+    }
     Err(match cause {
         Some(cause) => unknown(token).because(cause),
         None => unknown(token),

@@ -312,6 +312,13 @@ impl Transaction {
         self.alter(table, |head| Pending::AddColumns(head, schema))
     }
 
+    /// Lays the table's rows out in fewer and larger objects; the rows and their order stay. Nothing is published where that is done already.
+    /// A writer who commits to the table meanwhile loses nothing: this closure runs again on what it wrote.
+    pub async fn optimize(&self, table: &Table) -> Result<()> {
+        self.read_contents(table)?;
+        self.alter(table, Pending::Optimize)
+    }
+
     fn alter(&self, table: &Table, change: impl FnOnce(TableHead) -> Pending) -> Result<()> {
         let Some(head) = self.own(table)? else {
             return Err(Error::invalid(format!(

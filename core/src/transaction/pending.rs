@@ -27,6 +27,7 @@ pub(super) enum Pending {
     Delete(TableHead, Filter),
     Update(TableHead, Filter, Vec<(String, ArrayRef)>),
     ByKey(TableHead, SchemaRef, ByKey, Vec<Rows>),
+    Optimize(TableHead),
 }
 
 /// A table a transaction creates.
@@ -51,7 +52,8 @@ impl Pending {
                 | Self::AddColumns(own, _)
                 | Self::Delete(own, _)
                 | Self::Update(own, ..)
-                | Self::ByKey(own, ..),
+                | Self::ByKey(own, ..)
+                | Self::Optimize(own),
                 Some(head),
             ) => own.table_id == head.table_id,
         }
@@ -69,6 +71,7 @@ impl Pending {
             Self::Delete(..) => "delete",
             Self::Update(..) => "update",
             Self::ByKey(_, _, action, _) => action.name(),
+            Self::Optimize(_) => "optimize",
         }
     }
 
@@ -78,6 +81,7 @@ impl Pending {
             Self::Create(NewTable { recreate: None, rows, .. }) => (!rows.is_empty()).then_some(WriterKind::Load),
             Self::Append(..) | Self::Overwrite(..) => Some(WriterKind::Load),
             Self::Delete(..) | Self::Update(..) | Self::ByKey(..) => Some(WriterKind::Mutation),
+            Self::Optimize(_) => Some(WriterKind::Optimize),
             Self::Create(_) | Self::Rename(..) | Self::Drop(..) | Self::AddColumns(..) => Some(WriterKind::Schema),
         }
     }
@@ -134,6 +138,7 @@ pub(super) async fn plan(pending: Pending) -> Result<Option<Plan>> {
             (_, false) => return Ok(None),
         },
         Pending::Delete(head, filter) => Plan::Delete(head, filter),
+        Pending::Optimize(head) => Plan::Optimize(head),
         Pending::Update(head, filter, set) => Plan::Update(head, filter, set),
         Pending::Rename(head, to) => Plan::Rename(head, to),
         Pending::Drop(head) => Plan::Drop(head),

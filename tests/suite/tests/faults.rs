@@ -39,7 +39,7 @@ fn every_adapter_is_in_the_matrix() {
     let registry = headwater_suite::registry();
     let mut adapters: Vec<&str> = registry.adapters().map(|adapter| adapter.kind().name()).collect();
     adapters.sort_unstable();
-    assert_eq!(adapters, ["load", "mutation", "schema"], "each has a test below");
+    assert_eq!(adapters, ["load", "mutation", "optimize", "schema"], "each has a test below");
     assert!(adapters.iter().all(|adapter| ALL.iter().any(|scenario| scenario.adapter.name() == *adapter)));
 }
 
@@ -71,6 +71,16 @@ async fn mutation_in_memory() {
 #[tokio::test]
 async fn mutation_on_a_local_disk() {
     cells(LOCAL, Some("mutation"), &[false]).await;
+}
+
+#[tokio::test]
+async fn optimize_in_memory() {
+    cells(MEMORY, Some("optimize"), &[false, true]).await;
+}
+
+#[tokio::test]
+async fn optimize_on_a_local_disk() {
+    cells(LOCAL, Some("optimize"), &[false]).await;
 }
 
 #[tokio::test]

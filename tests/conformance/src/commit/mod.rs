@@ -32,6 +32,7 @@ pub const PROPERTIES: &[Property<Lab>] = properties![
     mutations::what_matches_nothing_publishes_nothing,
     mutations::any_mutations_of_many_tables_are_one_commit,
     mutations::what_does_not_fit_the_key_is_refused,
+    mutations::an_optimize_beside_writers_loses_nothing,
     identity::a_rename_keeps_the_table,
     identity::a_dropped_name_that_is_created_again_is_another_table,
     identity::a_recreated_table_begins_a_new_life,

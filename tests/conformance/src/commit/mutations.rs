@@ -9,7 +9,7 @@ use headwater_core::filter::{Comparison, Filter};
 use headwater_core::store::ByKey;
 use headwater_core::{Branch, Commit, ErrorKind, Result, Transaction};
 
-use super::{append, create, ids, refused};
+use super::{append, create, ids, refused, spawn};
 use crate::lab::{Lab, main};
 use crate::rows::{numbered, schema};
 
@@ -214,4 +214,50 @@ pub(super) async fn what_does_not_fit_the_key_is_refused(lab: &Lab) {
     });
     assert!(refused(doubled.await, ErrorKind::InvalidInput).to_string().contains("id = 8"));
     assert_eq!(ids(&lab.main().await.snapshot().await.unwrap(), "t").await, [0, 1, 2]);
+}
+
+/// Four writers, each with numbers of its own, and one who optimizes all the while: in the end every number is where its last writer left it.
+pub(super) async fn an_optimize_beside_writers_loses_nothing(lab: &Lab) {
+    if !does(lab).await {
+        return;
+    }
+    const ROUNDS: i64 = 6;
+    let branch = main(&lab.create().await);
+    keyed(&branch, "t", 0..40).await;
+    let mut writers = Vec::new();
+    for writer in 0..4 {
+        let branch = lab.main().await;
+        writers.push(spawn(async move {
+            let own = writer * 10;
+            for round in 0..ROUNDS {
+                let action = match round % 3 {
+                    0 => ByKey::UPSERT,
+                    1 => ByKey::DELETE,
+                    _ => ByKey::INSERT,
+                };
+                // Of its ten numbers: all written again, the first four removed, those put back.
+                let rows = if round % 3 == 0 { own..own + 10 } else { own..own + 4 };
+                by_key(&branch, "t", action, rows).await.unwrap();
+                by_key(&branch, "t", ByKey::INSERT, 100 + own + round..101 + own + round).await.unwrap();
+            }
+        }));
+    }
+    let optimizing = lab.main().await;
+    let mut optimized = 0;
+    let mut runs = 0;
+    while runs < 3 || writers.iter().any(|writer| !writer.is_finished()) {
+        let commit = optimizing.transact(|tx| async move { tx.optimize(&tx.table("t").await?).await }).await.unwrap();
+        optimized += u32::from(commit.published);
+        runs += 1;
+        tokio::task::yield_now().await;
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let last = optimizing.transact(|tx| async move { tx.optimize(&tx.table("t").await?).await }).await.unwrap();
+    assert!(optimized + u32::from(last.published) > 0, "nothing was ever optimized");
+    let mut wanted: Vec<i64> = (0..40).collect();
+    (0..4).for_each(|writer| wanted.extend((0..ROUNDS).map(|round| 100 + writer * 10 + round)));
+    wanted.sort_unstable();
+    assert_eq!(ids(&lab.main().await.snapshot().await.unwrap(), "t").await, wanted);
 }

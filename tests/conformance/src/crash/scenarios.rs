@@ -141,8 +141,20 @@ pub const ALL: &[Scenario] = &[
         setup: |main| Box::pin(keyed(main)),
         commits: &[
             |tx| Box::pin(async move { tx.upsert(&tx.table("a").await?, numbered(2..7)).await }),
-            |tx| Box::pin(async move { tx.upsert(&tx.table("a").await?, numbered(3..9)).await }),
+            |tx| Box::pin(async move { tx.upsert(&tx.table("a").await?, numbered(6..9)).await }),
         ],
+    },
+    Scenario {
+        name: "optimize: two tables, beside an append to one",
+        adapter: WriterKind::Optimize,
+        records: &[],
+        setup: |main| Box::pin(scattered(main)),
+        commits: &[|tx| {
+            Box::pin(async move {
+                tx.optimize(&tx.table("a").await?).await?;
+                tx.optimize(&tx.table("b").await?).await
+            })
+        }],
     },
     Scenario {
         name: "schema: create",
@@ -229,6 +241,16 @@ async fn keyed(main: Branch) -> Result<()> {
         tx.create_table("d", schema()).await.map(drop)
     });
     create.await.map(drop)
+}
+
+/// Tables of a few versions, each with rows of its own.
+async fn scattered(main: Branch) -> Result<()> {
+    tables(main.clone()).await?;
+    for i in 0..3 {
+        append(&main, "a", i).await?;
+        append(&main, "b", i).await?;
+    }
+    Ok(())
 }
 
 async fn append(main: &Branch, key: &'static str, i: i64) -> Result<()> {

@@ -183,6 +183,35 @@ pub(super) async fn changes_reach_rows_of_any_age(fixture: &StoreFixture) {
     }
 }
 
+pub(super) async fn an_optimized_table_holds_the_same_rows(fixture: &StoreFixture) {
+    let store = fixture.open_fresh().await.store;
+    let table = table();
+    let mut version = create(store.as_ref(), table, rows(0..3)).await;
+    for id in 3..80 {
+        version = append(store.as_ref(), table, &version.pin, rows(id..id + 1)).await;
+    }
+    let Some(optimized) = staged(store.as_ref(), table, &version.pin, Change::Rewrite).await else { return };
+    let optimized = optimized.unwrap();
+    assert_eq!((optimized.rows, optimized.changed), (80, 0));
+    assert_eq!(read(fixture.reopen().await.store.as_ref(), &optimized.pin).await, expected(0..80));
+    let files = |pin: Pin| {
+        let store = store.clone();
+        async move { store.describe(&pin).await.unwrap().files }
+    };
+    assert!(files(optimized.pin.clone()).await < files(version.pin.clone()).await / 4);
+    let objects = async |pin: &Pin| store.reach(std::slice::from_ref(pin)).await.unwrap().len();
+    assert!(objects(&optimized.pin).await < objects(&version.pin).await / 4);
+    // What is done is done; what comes after stands on it.
+    let again = staged(store.as_ref(), table, &optimized.pin, Change::Rewrite).await.unwrap().unwrap();
+    assert_eq!(again.pin, optimized.pin);
+    let appended = append(store.as_ref(), table, &optimized.pin, rows(80..82)).await;
+    assert_eq!(read(fixture.reopen().await.store.as_ref(), &appended.pin).await, expected(0..82));
+    assert_eq!(read(fixture.reopen().await.store.as_ref(), &version.pin).await, expected(0..80));
+    let empty = create(store.as_ref(), super::table(), rows(0..0)).await;
+    let same = store.stage(table, Some(&empty.pin), Change::Rewrite).await;
+    refused(same, ErrorKind::InvalidInput);
+}
+
 pub(super) async fn a_retry_of_a_change_has_the_same_content(fixture: &StoreFixture) {
     let store = fixture.open_fresh().await.store;
     let table = table();

@@ -262,7 +262,6 @@ fn honest(cell: Cell, swap: &Site, told: &Result<Commit>, what: &str) {
         // Reads are repeated twice.
         Wire::Storm503 if site.verb != Verb::Put => &[ErrorKind::Unavailable],
         Wire::Conflict409 if site.is_data_put() => &[ErrorKind::Unavailable],
-        _ if wire.is_silent() && site.is_data_put() => &[ErrorKind::Unavailable],
         _ => panic!("no reason to fail: {what}"),
     };
     assert!(expected.contains(&error.kind()), "{what}");

@@ -155,11 +155,6 @@ impl Wire {
         self.is_skewed() || self == Self::Storm503
     }
 
-    /// Whether nobody answers.
-    pub(crate) fn is_silent(self) -> bool {
-        matches!(self, Self::ReplyLost | Self::RequestLost | Self::LandsAfterNext | Self::LandsAtTheEnd)
-    }
-
     pub(crate) fn fault(self) -> Fault {
         match self {
             Self::ReplyLost | Self::ReplyLostThenSkewed => Fault::DropReply,

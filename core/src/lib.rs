@@ -14,6 +14,7 @@ pub mod json;
 pub mod keys;
 pub mod memory;
 pub mod name;
+pub mod objects;
 mod records;
 pub mod registry;
 pub mod schema;

@@ -8,8 +8,8 @@ use headwater_core::store::{Object, Pin, Reached};
 use headwater_core::{Error, Result};
 
 use crate::ParquetStore;
-use crate::objects::Named;
 use crate::version::{Counts, DataFile, Reference, Version};
+use headwater_core::objects::Named;
 
 /// A version object to read for [`ParquetStore::reachable`].
 struct Visit {

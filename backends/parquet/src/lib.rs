@@ -19,7 +19,6 @@ mod chunk;
 mod closure;
 mod compact;
 mod mutate;
-mod objects;
 mod prune;
 mod reader;
 mod scan;

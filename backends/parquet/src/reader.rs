@@ -12,9 +12,9 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
-use crate::objects::{Named, Objects};
 use crate::settings::Settings;
 use crate::version::DataFile;
+use headwater_core::objects::{Named, Objects};
 
 /// A data file whose end (or whole) is in memory.
 #[derive(Debug)]

@@ -15,12 +15,12 @@ use parquet::arrow::arrow_reader::{ArrowPredicateFn, ArrowReaderMetadata, ArrowR
 use parquet::arrow::{ParquetRecordBatchStreamBuilder, ProjectionMask};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 
-use crate::objects::Objects;
 use crate::prune::{Bounds, may_match};
 use crate::reader::{FileReader, from_parquet};
 use crate::settings::Settings;
 use crate::types::{is_float, is_orderable};
 use crate::version::DataFile;
+use headwater_core::objects::Objects;
 
 /// What every partition of one scan shares.
 #[derive(Debug)]

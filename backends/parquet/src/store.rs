@@ -14,12 +14,12 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 
 use crate::cache::Cache;
-use crate::objects::{Named, Objects};
 use crate::scan::Plan;
 use crate::settings::Settings;
 use crate::types;
 use crate::version::{DataFile, NewVersion, Version, extend};
 use crate::write::{Target, Written, write};
+use headwater_core::objects::{Named, Objects};
 
 pub(crate) const KIND: &str = "parquet";
 

@@ -6,7 +6,7 @@ use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use crate::objects::{Named, Objects};
+use headwater_core::objects::{Named, Objects};
 
 /// An upload under a fresh name. Nobody sees the object before [`Upload::complete`] returns.
 ///

@@ -21,11 +21,11 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use sha2::{Digest, Sha256};
 
 use crate::chunk::Chunks;
-use crate::objects::Objects;
 use crate::settings::Settings;
 use crate::stats::{self, NanColumns};
 use crate::upload::Upload;
 use crate::version::DataFile;
+use headwater_core::objects::Objects;
 
 /// Where files go, and how.
 #[derive(Clone, Debug)]

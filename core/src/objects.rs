@@ -1,49 +1,57 @@
-//! The requests this store makes, with what their failures mean for objects that a pin reaches.
+//! The requests a data store makes for its objects, with what their failures mean for objects that a pin reaches.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headwater_core::json::sha256;
-use headwater_core::{Error, ErrorKind, Result};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::sha256;
 
 /// Attempts to write an object that the store refuses as existing while it does not exist.
 const CREATES: usize = 4;
 
 /// The object store, by keys below the data root.
+///
+/// Objects are immutable and their names fresh, so every call may be repeated; dropping one leaves an unreferenced object at most.
 #[derive(Clone, Debug)]
-pub(crate) struct Objects(pub(crate) Arc<dyn ObjectStore>);
+pub struct Objects(pub Arc<dyn ObjectStore>);
 
 /// An object that something names, with its recorded size.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Named<'a> {
-    pub(crate) path: &'a str,
-    pub(crate) size: u64,
+pub struct Named<'a> {
+    /// Its key.
+    pub path: &'a str,
+    /// Its size in bytes.
+    pub size: u64,
 }
 
 impl Named<'_> {
-    pub(crate) fn corrupt(&self, what: impl std::fmt::Display) -> Error {
+    /// The error for an object that is not what it should be.
+    pub fn corrupt(&self, what: impl std::fmt::Display) -> Error {
         Error::corrupt(self.path, format!("{what}; run `headwater verify --data`"))
     }
 
     /// The key. A path only a damaged object holds is `Corrupt`.
-    pub(crate) fn key(&self) -> Result<Path> {
+    pub fn key(&self) -> Result<Path> {
         match Path::parse(self.path) {
             Ok(key) if key.as_ref() == self.path && self.path.starts_with("data/") => Ok(key),
             _ => Err(self.corrupt("the object's name is no name of a table's object")),
         }
     }
 
-    fn check_size(&self, actual: u64) -> Result<()> {
+    /// Compares the size, before a body is read: a wrong object may be of any size.
+    pub fn check_size(&self, actual: u64) -> Result<()> {
         if actual == self.size {
             return Ok(());
         }
         Err(self.corrupt(format!("the object has {actual} bytes instead of {}", self.size)))
     }
 
-    fn failed(&self, error: object_store::Error) -> Error {
+    /// What a failed read of it means: what is missing is `Corrupt`, because something names it.
+    pub fn failed(&self, error: object_store::Error) -> Error {
         match error {
             object_store::Error::NotFound { .. } => self.corrupt("the object is missing").because(error),
             error => Error::from(error).at("object", self.path),
@@ -56,7 +64,7 @@ impl Objects {
     ///
     /// Names are fresh, so an object that exists already can only be this one, written by an attempt whose reply was lost; it is read back
     /// to be sure. Where nothing is there, the store refused because another attempt was still under way: sent again, 2 requests each time.
-    pub(crate) async fn create(&self, path: &str, bytes: Bytes) -> Result<()> {
+    pub async fn create(&self, path: &str, bytes: Bytes) -> Result<()> {
         let key = Named { path, size: bytes.len() as u64 }.key()?;
         for attempt in 1..=CREATES {
             let options = PutOptions { mode: PutMode::Create, ..Default::default() };
@@ -87,7 +95,7 @@ impl Objects {
     }
 
     /// Reads an object whole and checks its size. 1 request.
-    pub(crate) async fn whole(&self, named: Named<'_>) -> Result<Bytes> {
+    pub async fn whole(&self, named: Named<'_>) -> Result<Bytes> {
         let key = named.key()?;
         let result = self.0.get_opts(&key, GetOptions::default()).await.map_err(|error| named.failed(error))?;
         // Before the body is read: a wrong object may be of any size.
@@ -98,7 +106,7 @@ impl Objects {
     }
 
     /// [`Objects::whole`], also checking the SHA-256 digest (hex).
-    pub(crate) async fn verified(&self, named: Named<'_>, digest: &str) -> Result<Bytes> {
+    pub async fn verified(&self, named: Named<'_>, digest: &str) -> Result<Bytes> {
         let bytes = self.whole(named).await?;
         if sha256(&bytes) == digest {
             return Ok(bytes);
@@ -107,7 +115,7 @@ impl Objects {
     }
 
     /// Reads one range and checks the object's size. 1 request; 1 more to tell the cause of a failure.
-    pub(crate) async fn range(&self, named: Named<'_>, range: Range<u64>) -> Result<Bytes> {
+    pub async fn range(&self, named: Named<'_>, range: Range<u64>) -> Result<Bytes> {
         let key = named.key()?;
         let length = range.end - range.start;
         let options = GetOptions { range: Some(GetRange::Bounded(range)), ..Default::default() };
@@ -118,29 +126,31 @@ impl Objects {
         };
         let (size, bytes) = match read.await {
             Ok(read) => read,
-            Err(error) => return Err(self.explain(named, &key, error).await),
+            Err(error) => return Err(self.explain(named, error).await),
         };
         named.check_size(size)?;
         if bytes.len() as u64 == length { Ok(bytes) } else { Err(named.corrupt("the object is shorter than its recorded size")) }
     }
 
     /// Reads ranges, near ones together.
-    pub(crate) async fn ranges(&self, named: Named<'_>, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    pub async fn ranges(&self, named: Named<'_>, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let key = named.key()?;
         let parts = match self.0.get_ranges(&key, ranges).await {
             Ok(parts) => parts,
-            Err(error) => return Err(self.explain(named, &key, error).await),
+            Err(error) => return Err(self.explain(named, error).await),
         };
         let fits =
             parts.len() == ranges.len() && parts.iter().zip(ranges).all(|(part, range)| part.len() as u64 == range.end - range.start);
         if fits { Ok(parts) } else { Err(named.corrupt("the object is shorter than its recorded size")) }
     }
 
-    /// Stores report a range outside an object in ways of their own: the size tells damage from a passing failure.
-    async fn explain(&self, named: Named<'_>, key: &Path, error: object_store::Error) -> Error {
+    /// What is wrong with an object that could not be read. Stores report a range outside an object in ways of their own: the size tells
+    /// damage from a passing failure. 1 request.
+    pub async fn explain(&self, named: Named<'_>, error: object_store::Error) -> Error {
         let error = named.failed(error);
         if error.kind() == ErrorKind::Unavailable
-            && let Ok(meta) = self.0.head(key).await
+            && let Ok(key) = named.key()
+            && let Ok(meta) = self.0.head(&key).await
             && let Err(wrong) = named.check_size(meta.size)
         {
             return wrong.because(error);

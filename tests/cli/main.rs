@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod keyed;
+mod optimize;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

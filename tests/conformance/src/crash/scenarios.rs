@@ -145,7 +145,7 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
-        name: "optimize: two tables, beside an append to one",
+        name: "optimize: two tables",
         adapter: WriterKind::Optimize,
         records: &[],
         setup: |main| Box::pin(scattered(main)),

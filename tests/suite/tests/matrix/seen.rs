@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use headwater_conformance::rows;
+use headwater_core::adapter::WriterKind;
 use headwater_core::store::Pin;
 use headwater_core::{Catalog, Snapshot};
 
 /// The table of the rival that commits meanwhile.
 pub(crate) const RIVAL: &str = "rival";
 
-/// Every table's columns and rows, and the names of the dropped ones.
+/// Every table's columns and rows, the names of the dropped ones, and the commits that show in neither.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     tables: BTreeMap<String, (String, Vec<String>)>,
     dropped: Vec<String>,
+    optimized: usize,
 }
 
 /// Reads catalogs. The rows of a pin never change, so each is decoded once, however many cells share it.
@@ -30,6 +32,8 @@ impl Reader {
         }
         seen.dropped.extend(snapshot.tombstones().await.unwrap().iter().map(|head| head.key.to_string()));
         seen.dropped.sort();
+        let log = snapshot.log(usize::MAX).await.unwrap();
+        seen.optimized = log.iter().filter(|logged| logged.entry.kind == WriterKind::Optimize).count();
         seen
     }
 

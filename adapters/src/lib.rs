@@ -34,7 +34,10 @@ async fn create(
     let table = TableRef { id: TableId(mint.ulid()), incarnation: Incarnation(mint.ulid()) };
     let staged = store.stage(table, None, Change::Create(rows)).await.map_err(|error| error.at("table", &key))?;
     let schema_hash = schema_hash(&staged.schema);
-    let request = format!("create {} {schema_hash} {} {}", sha256(key.as_str().as_bytes()), staged.changed, staged.content);
+    let mut request = format!("create {} {schema_hash} {} {}", sha256(key.as_str().as_bytes()), staged.changed, staged.content);
+    for (name, value) in &properties {
+        request.push_str(&format!(" {name} {}", sha256(value.as_bytes())));
+    }
     let event = Event::Registered {
         table_id: table.id,
         incarnation_id: table.incarnation,

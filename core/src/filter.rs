@@ -6,10 +6,12 @@ use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, Scalar};
 use arrow_cast::display::array_value_to_string;
 use arrow_ord::cmp;
+use arrow_row::{RowConverter, SortField};
 use arrow_schema::{ArrowError, DataType, Schema};
 use arrow_select::filter::filter_record_batch;
 
 use crate::error::{Error, Result};
+use crate::json::hex;
 
 /// A condition on a row. Null behaves as in SQL: a comparison with null is neither true nor false, and a row passes only if the whole is true.
 #[derive(Clone, Debug)]
@@ -65,22 +67,40 @@ impl Comparison {
 }
 
 impl fmt::Display for Filter {
-    /// As a person would write it. Two filters of one table with one text mean the same.
+    /// As a person would write it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = |f: &mut fmt::Formatter<'_>, filters: &[Self], word: &str, none: &str| {
-            f.write_str(if filters.is_empty() { none } else { "(" })?;
-            for (i, filter) in filters.iter().enumerate() {
-                write!(f, "{}{filter}", if i == 0 { "" } else { word })?;
-            }
-            f.write_str(if filters.is_empty() { "" } else { ")" })
+        f.write_str(&self.spell(text))
+    }
+}
+
+impl Filter {
+    /// A text that two filters share only if they pass the same rows of a table: what a retry is known by.
+    pub fn identity(&self) -> String {
+        self.spell(exact)
+    }
+
+    fn spell(&self, value: fn(&ArrayRef) -> String) -> String {
+        let all = |filters: &[Self], word: &str, none: &str| match filters {
+            [] => none.to_owned(),
+            _ => format!("({})", filters.iter().map(|filter| filter.spell(value)).collect::<Vec<_>>().join(word)),
         };
         match self {
-            Self::Compare { column, op, value } => write!(f, "{column:?} {} {}", op.symbol(), text(value)),
-            Self::IsNull(column) => write!(f, "{column:?} is null"),
-            Self::And(filters) => all(f, filters, " and ", "true"),
-            Self::Or(filters) => all(f, filters, " or ", "false"),
-            Self::Not(filter) => write!(f, "not {filter}"),
+            Self::Compare { column, op, value: compared } => format!("{column:?} {} {}", op.symbol(), value(compared)),
+            Self::IsNull(column) => format!("{column:?} is null"),
+            Self::And(filters) => all(filters, " and ", "true"),
+            Self::Or(filters) => all(filters, " or ", "false"),
+            Self::Not(filter) => format!("not {}", filter.spell(value)),
         }
+    }
+}
+
+/// A value to the bit: texts that mean others, lists that print alike and the sign of a NaN differ in it.
+fn exact(value: &ArrayRef) -> String {
+    let rows = RowConverter::new(vec![SortField::new(value.data_type().clone())]);
+    match rows.and_then(|rows| rows.convert_columns(std::slice::from_ref(value))) {
+        Ok(rows) => rows.iter().map(|row| hex(row.as_ref())).collect(),
+        // A type that has no order, such as a map.
+        Err(_) => format!("{value:?}"),
     }
 }
 
@@ -206,5 +226,29 @@ mod tests {
         assert_eq!(rows(Filter::Or(vec![compare(Comparison::Less, 3), Filter::IsNull("n".into())])), 2);
         assert_eq!(rows(Filter::And(vec![])), 3);
         assert_eq!(rows(Filter::Or(vec![])), 0);
+    }
+
+    #[test]
+    fn what_prints_alike_is_told_apart() {
+        use arrow_array::builder::{ListBuilder, StringBuilder};
+        use arrow_array::{Float64Array, StringArray};
+        let list = |items: &[&str]| -> ArrayRef {
+            let mut list = ListBuilder::new(StringBuilder::new());
+            items.iter().for_each(|item| list.values().append_value(item));
+            list.append(true);
+            Arc::new(list.finish())
+        };
+        let equal = |value: ArrayRef| Filter::Compare { column: "n".into(), op: Comparison::Equal, value };
+        let pairs: [(ArrayRef, ArrayRef); 4] = [
+            (list(&["a, b"]), list(&["a", "b"])),
+            (list(&[]), list(&[""])),
+            (Arc::new(Float64Array::from(vec![f64::NAN])), Arc::new(Float64Array::from(vec![-f64::NAN]))),
+            (Arc::new(StringArray::from(vec!["null"])), Arc::new(StringArray::from(vec![None::<&str>]))),
+        ];
+        for (one, other) in pairs {
+            assert_ne!(equal(one.clone()).identity(), equal(other).identity());
+            assert_eq!(equal(one.clone()).identity(), equal(one).identity());
+        }
+        assert_eq!(equal(Arc::new(StringArray::from(vec!["x"]))).to_string(), "\"n\" = \"x\"");
     }
 }

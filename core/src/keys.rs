@@ -41,7 +41,9 @@ impl Keys {
                 return Err(Error::invalid(format!("the key names column {name:?} twice")));
             }
             if field.is_nullable() {
-                return Err(Error::invalid(format!("the key column {name:?} may be null; declare it as not null")));
+                return Err(Error::invalid(format!(
+                    "the key column {name:?} may be null, and a key may not; declare the column as not null"
+                )));
             }
             if !is_key(field.data_type()) {
                 return Err(Error::invalid(format!("the key column {name:?} is {}, whose values are no names", field.data_type())));
@@ -87,7 +89,10 @@ impl Keys {
 pub(crate) fn write(names: &[String]) -> Result<String> {
     let text = serde_json::to_string(names).map_err(|source| Error::invalid("the key's columns cannot be written").because(source))?;
     if text.len() > MAX_BYTES {
-        return Err(Error::invalid(format!("the names of the key columns are too long together: {} bytes of {MAX_BYTES}", text.len())));
+        return Err(Error::invalid(format!(
+            "the names of the key columns are too long together: {} bytes, and at most {MAX_BYTES} fit; rename a column",
+            text.len()
+        )));
     }
     Ok(text)
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::path::Path;
@@ -11,7 +12,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::json::sha256;
 
 /// Attempts to write an object that the store refuses as existing while it does not exist.
-const CREATES: usize = 4;
+const CREATES: u32 = 4;
+/// The pause after the first of them; each later one is four times as long.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The object store, by keys below the data root.
 ///
@@ -60,7 +63,7 @@ impl Named<'_> {
 }
 
 impl Objects {
-    /// Writes a new object whole. 1 request; 1 more where the store gave no answer to the first.
+    /// Writes a new object whole. 1 request; where the store gave no answer, 1 or 2 more.
     ///
     /// Names are fresh, so an object that exists already can only be this one, written by an attempt whose reply was lost; it is read back
     /// to be sure. Where nothing is there, the store refused because another attempt was still under way: sent again, 2 requests each time.
@@ -80,7 +83,8 @@ impl Objects {
             match self.is(&key, &bytes).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(Error::from(refused).at("object", path)),
-                Err(object_store::Error::NotFound { .. }) => {}
+                // What is under way takes its time.
+                Err(object_store::Error::NotFound { .. }) => tokio::time::sleep(PAUSE * 4_u32.pow(attempt)).await,
                 Err(error) => return Err(Error::from(error).at("object", path)),
             }
         }

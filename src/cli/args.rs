@@ -176,6 +176,8 @@ pub(crate) struct Optimize {
     /// The tables; all of them if none is named.
     #[arg(value_name = "TABLE")]
     pub(crate) tables: Vec<String>,
+    #[command(flatten)]
+    pub(crate) committing: Committing,
 }
 
 /// `files`.

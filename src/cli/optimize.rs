@@ -1,6 +1,6 @@
 //! `optimize`: each table's files, fewer and larger, in a commit of its own.
 
-use headwater::{Branch, Catalog, Result};
+use headwater::{Branch, Catalog, Result, TransactOptions};
 use serde_json::json;
 
 use super::args::{Common, Optimize};
@@ -8,8 +8,13 @@ use super::failure::Failure;
 use super::output::{print, style};
 use super::render::Grid;
 
-/// Runs `optimize`.
+/// Runs `optimize`. What was done before a failure is reported all the same.
 pub(crate) async fn run(args: Optimize, common: &Common) -> Result<(), Failure> {
+    if args.committing.token.is_some() && args.tables.len() != 1 {
+        return Err(Failure::Usage("--token names one commit, and each table is one; name the table".to_owned()));
+    }
+    let token = args.committing.token.as_deref().map(str::parse).transpose()?;
+    let options = TransactOptions { message: args.committing.message, token, ..TransactOptions::default() };
     let (catalog, branch) = super::open_branch(&args.root.url, common).await?;
     let snapshot = branch.snapshot().await?;
     let mut keys = args.tables;
@@ -21,22 +26,30 @@ pub(crate) async fn run(args: Optimize, common: &Common) -> Result<(), Failure> 
     }
     let mut grid = Grid::new(style(), &["table", ">files before", ">files now", ">seq"]);
     let mut tables = Vec::with_capacity(keys.len());
+    let mut failed = None;
     for key in keys {
-        let before = files(&catalog, &branch, &key).await?;
-        let commit = branch.transact(|tx| {
-            let key = key.clone();
-            async move { tx.optimize(&tx.table(&key).await?).await }
-        });
-        let commit = commit.await?;
-        let now = files(&catalog, &branch, &key).await?;
-        let seq = commit.published.then_some(commit.seq);
-        tables.push(json!({"key": key, "files_before": before, "files": now, "seq": seq}));
-        grid.texts([key, before.to_string(), now.to_string(), seq.map_or_else(|| "as before".to_owned(), |seq| seq.to_string())]);
+        match optimize(&catalog, &branch, &key, &options).await {
+            Ok((before, now, seq)) => {
+                tables.push(json!({"key": key, "files_before": before, "files": now, "seq": seq}));
+                grid.texts([key, before.to_string(), now.to_string(), seq.map_or_else(|| "as before".to_owned(), |seq| seq.to_string())]);
+            }
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
     }
-    if common.json {
-        return print(&format!("{}\n", json!({"tables": tables})));
+    if failed.is_none() || !tables.is_empty() {
+        print(&if common.json { format!("{}\n", json!({"tables": tables})) } else { grid.render() })?;
     }
-    print(&grid.render())
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// The table's files before and now, and the commit's number if there was one.
+async fn optimize(catalog: &Catalog, branch: &Branch, key: &str, options: &TransactOptions) -> Result<(u64, u64, Option<u64>)> {
+    let before = files(catalog, branch, key).await?;
+    let commit = branch.transact_with(options.clone(), |tx| async move { tx.optimize(&tx.table(key).await?).await }).await?;
+    Ok((before, files(catalog, branch, key).await?, commit.published.then_some(commit.seq)))
 }
 
 async fn files(catalog: &Catalog, branch: &Branch, key: &str) -> Result<u64> {

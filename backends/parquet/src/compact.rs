@@ -13,13 +13,15 @@ use crate::write::{Target, write};
 
 /// A file of this part of `file_bytes` or more is not worth writing again.
 const ENOUGH: u64 = 4;
-/// Runs written at once: each holds up to `buffer_bytes` in memory.
+/// Runs written at once.
 const RUNS: usize = 2;
 
 impl ParquetStore {
     /// Requests: every file of a run once, 1 for each new file, 1 for each 32 files the table has afterwards.
     pub(crate) async fn compact(&self, target: &Target, pin: &Pin, version: &Version) -> Result<Staged> {
-        let runs = self.runs(self.files(pin).await?);
+        let before = self.files(pin).await?;
+        let number = before.len();
+        let runs = self.runs(before);
         let content = sha256(b"optimize");
         let least = runs.iter().map(Vec::len).sum::<usize>().div_ceil(MAX_RECENT).max(1);
         if runs.iter().all(|run| run.len() == 1) && 1 + version.references().count() <= least {
@@ -29,6 +31,7 @@ impl ParquetStore {
             if run.len() == 1 {
                 return Ok(run);
             }
+            let _turn = self.turn().await?;
             let files = run.into_iter().map(|file| self.rows(version, file, &Scan::default())).collect::<Result<Vec<_>>>()?;
             let batches = futures::stream::iter(files).flatten().map(|batch: Result<RecordBatch>| batch);
             let mut written = write(target, &version.schema, Rows { schema: version.schema.clone(), batches: batches.boxed() }).await?;
@@ -38,8 +41,13 @@ impl ParquetStore {
             Ok::<_, headwater_core::Error>(written.files)
         });
         let files: Vec<Vec<DataFile>> = futures::stream::iter(written.collect::<Vec<_>>()).buffered(RUNS).try_collect().await?;
+        let files = files.concat();
+        // Encoding decides sizes: what became no fewer objects was not worth a commit.
+        if files.len() >= number && 1 + version.references().count() <= least {
+            return Ok(of(pin, version, 0, content));
+        }
         let empty = Version::empty(version.schema.clone());
-        let new = self.publish(None, extend((None, &empty), &files.concat(), || target.fresh("version.json"))?).await?;
+        let new = self.publish(None, extend((None, &empty), &files, || target.fresh("version.json"))?).await?;
         Ok(of(&new.pin, &new.version, 0, content))
     }
 

@@ -15,6 +15,7 @@ use futures::{StreamExt, TryStreamExt};
 use headwater_core::filter::{Comparison, Filter};
 use headwater_core::json::sha256;
 use headwater_core::keys::Keys;
+use headwater_core::schema::schema_hash;
 use headwater_core::store::{Absent, ByKey, Pin, Present, Rows, Scan, Staged};
 use headwater_core::{Error, ErrorKind, Result};
 
@@ -24,20 +25,24 @@ use crate::store::of;
 use crate::version::{DataFile, NewVersion, Version, extend, replace};
 use crate::write::{Target, Written, write};
 
-/// Data files written again at once: each holds up to `buffer_bytes` in memory.
+/// Data files of one change written again at once.
 const REWRITES: usize = 4;
+/// Bytes an update gives to one batch of rows, about.
+const SET_BYTES: usize = 16 << 20;
 
 /// What becomes of the rows of a file that is written again.
 #[derive(Clone)]
 struct Edit {
     batch: Arc<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>,
+    /// Rows it takes at once.
+    rows: usize,
     /// Whether it removes the rows that made the file one to write again.
     removes: bool,
 }
 
 impl Edit {
     fn removing(batch: impl Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync + 'static) -> Self {
-        Self { batch: Arc::new(batch), removes: true }
+        Self { batch: Arc::new(batch), rows: usize::MAX, removes: true }
     }
 }
 
@@ -48,7 +53,7 @@ impl ParquetStore {
     /// Requests: the lists that are not cached, one scan of the filter's columns per file whose statistics allow a match, and each file with
     /// a match once more.
     pub(crate) async fn delete(&self, target: &Target, pin: &Pin, version: &Version, filter: Filter) -> Result<Staged> {
-        let content = sha256(format!("delete {filter}").as_bytes());
+        let content = sha256(format!("delete {}", filter.identity()).as_bytes());
         let matching = self.matching(pin, version, &filter).await?;
         let edit = Edit::removing(move |batch| without(&batch, &hits(&filter, &batch)?));
         self.rewrite(target, pin, version, matching, edit, content).await
@@ -63,12 +68,13 @@ impl ParquetStore {
         filter: Filter,
         set: Vec<(String, ArrayRef)>,
     ) -> Result<Staged> {
-        let mut asked = format!("update {filter}");
+        let mut asked = format!("update {}", filter.identity());
         let mut values = Vec::with_capacity(set.len());
+        let bytes: usize = set.iter().map(|(_, value)| value.get_buffer_memory_size()).sum();
         for (column, value) in set {
             let equal = Filter::Compare { column: column.clone(), op: Comparison::Equal, value: value.clone() };
             equal.check(&version.schema)?;
-            asked.push_str(&format!(" set {equal}"));
+            asked.push_str(&format!(" set {}", equal.identity()));
             values.push((version.schema.index_of(&column).map_err(misfit)?, Scalar::new(value)));
         }
         let content = sha256(asked.as_bytes());
@@ -81,10 +87,19 @@ impl ParquetStore {
             }
             RecordBatch::try_new(schema, columns).map_err(misfit)
         };
-        self.rewrite(target, pin, version, matching, Edit { batch: Arc::new(batch), removes: false }, content).await
+        self.rewrite(
+            target,
+            pin,
+            version,
+            matching,
+            Edit { batch: Arc::new(batch), rows: (SET_BYTES / bytes.max(1)).max(1), removes: false },
+            content,
+        )
+        .await
     }
 
-    /// Requests: as [`ParquetStore::delete`], by the range of the keys, and what an append costs.
+    /// Requests: as [`ParquetStore::delete`], by the range of the keys, and what an append costs. Statistics bound only short keys: a table
+    /// with long ones has every file's key column read.
     pub(crate) async fn by_key(
         &self,
         target: &Target,
@@ -95,6 +110,9 @@ impl ParquetStore {
         rows: Rows,
     ) -> Result<Staged> {
         let keys = Arc::new(Keys::new(&version.schema, key)?);
+        if !action.keys_alone() && schema_hash(&rows.schema) != schema_hash(&version.schema) {
+            return Err(Error::invalid("the rows do not have the table's columns"));
+        }
         let incoming = Arc::new(Incoming::read(keys, rows).await?);
         let found = self.find(pin, version, &incoming).await?;
         let present = incoming.marked(&found);
@@ -209,7 +227,14 @@ impl ParquetStore {
         if edit.removes && rows == file.rows {
             return Ok((path, Vec::new()));
         }
-        let rows = self.rows(version, file, &Scan::default())?.map(move |batch| (edit.batch)(batch?));
+        let _turn = self.turn().await?;
+        let rows = self.rows(version, file, &Scan::default())?;
+        let pieces = rows.map_ok(move |batch| {
+            let starts = (0..batch.num_rows()).step_by(edit.rows.min(batch.num_rows().max(1)));
+            let edit = edit.clone();
+            futures::stream::iter(starts).map(move |from| (edit.batch)(batch.slice(from, edit.rows.min(batch.num_rows() - from))))
+        });
+        let rows = pieces.try_flatten();
         let mut written = write(target, &version.schema, Rows { schema: version.schema.clone(), batches: rows.boxed() }).await?;
         if let Some((path, bytes)) = written.waiting.take() {
             self.objects.create(&path, bytes).await?;

@@ -29,7 +29,7 @@ pub struct Settings {
     pub split_bytes: u64,
     /// Bytes of version objects kept parsed in memory, counted by their size as objects.
     pub cache_bytes: u64,
-    /// Version objects read at once when a table's older lists are needed.
+    /// Version objects read, or written, at once when a table's older lists are needed.
     pub parallel_reads: usize,
 }
 

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
-use futures::future::{try_join, try_join_all};
+use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::ids::Mint;
 use headwater_core::schema::schema_hash;
 use headwater_core::store::{Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef};
-use headwater_core::{Error, Result};
+use headwater_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
 use object_store::path::Path;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::cache::Cache;
 use crate::scan::Plan;
@@ -22,6 +23,8 @@ use crate::write::{Target, Written, write};
 use headwater_core::objects::{Named, Objects};
 
 pub(crate) const KIND: &str = "parquet";
+/// Files written again at once: about 200 MB each, with full row groups.
+const REWRITES: usize = 4;
 
 /// Tables as Parquet files on an object store.
 ///
@@ -35,6 +38,8 @@ pub struct ParquetStore {
     pub(crate) mint: Mint,
     pub(crate) settings: Settings,
     pub(crate) cache: Cache,
+    /// Bounds the files that are written again at once, over all tables: each takes a decoder, an encoder and its uploads.
+    turns: Arc<Semaphore>,
 }
 
 /// What a rebase needs: the files an append brought.
@@ -45,13 +50,19 @@ impl ParquetStore {
     /// A store whose keys begin at the object store's root, with default settings. No request.
     pub fn new(objects: Arc<dyn ObjectStore>, mint: &Mint) -> Self {
         let settings = Settings::default();
-        Self { objects: Objects(objects), mint: mint.clone(), cache: Cache::new(settings.cache_bytes), settings }
+        let turns = Arc::new(Semaphore::new(REWRITES));
+        Self { objects: Objects(objects), mint: mint.clone(), cache: Cache::new(settings.cache_bytes), settings, turns }
     }
 
     /// The same store with other settings. `InvalidInput` for a setting that allows no progress.
     pub fn with_settings(self, settings: Settings) -> Result<Self> {
         settings.check()?;
         Ok(Self { cache: Cache::new(settings.cache_bytes), settings, ..self })
+    }
+
+    /// Waits for a turn to write a file again.
+    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>> {
+        self.turns.acquire().await.map_err(|source| Error::new(ErrorKind::Unavailable, "the store was closed").because(source))
     }
 
     fn target(&self, table: TableRef) -> Target {
@@ -73,7 +84,8 @@ impl ParquetStore {
             }
         };
         let lists = versions.iter().map(|new| self.objects.create(&new.pin.path, new.bytes.clone()));
-        try_join(data, try_join_all(lists)).await?;
+        let lists = futures::stream::iter(lists.collect::<Vec<_>>()).buffer_unordered(self.settings.parallel_reads);
+        try_join(data, lists.try_collect::<Vec<()>>()).await?;
         for new in &versions {
             self.cache.put(new.pin.clone(), new.version.clone());
         }

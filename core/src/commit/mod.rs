@@ -87,6 +87,14 @@ where
             Outcome::Prepared(prepared) => prepared,
             Outcome::Nothing(commit) => return Ok(commit),
             Outcome::Moved(newer) => {
+                // The closure may have failed because its own commit is there: another process made it, under the caller's token.
+                let view = newer.snapshot.view.clone();
+                if request.given
+                    && let Some(earlier) = resolve::find(branch, &request, &view.head).await?
+                {
+                    return prepare::compare(branch, &request, &view, earlier, &body).await;
+                }
+                request.searched = Some(newer.snapshot.seq());
                 base = newer;
                 continue;
             }

@@ -206,7 +206,7 @@ impl Transaction {
     /// for good: changes by key go by them, and an append of a key that is there is refused.
     pub async fn create_keyed_table(&self, key: &str, schema: SchemaRef, key_columns: &[&str]) -> Result<Table> {
         let columns: Vec<String> = key_columns.iter().map(|&column| column.to_owned()).collect();
-        Keys::new(&schema, &columns)?;
+        Keys::new(&schema, &columns).map_err(|error| error.at("table", key))?;
         self.create(key.parse()?, schema, columns, None)
     }
 
@@ -354,6 +354,9 @@ impl Transaction {
         if let [(_, first), (_, second), ..] = kinds.iter().collect::<Vec<_>>()[..] {
             let problem = format!("one commit has one kind of write, this one has {first} and {second}; make two");
             return Err(Error::invalid(problem).during("prepare"));
+        }
+        if kinds.contains_key(&WriterKind::Optimize) && pending.iter().any(|pending| matches!(pending, Pending::Create(_))) {
+            return Err(Error::invalid("one commit has one kind of write, this one has create and optimize; make two").during("prepare"));
         }
         // Nothing but creates without rows: a change of schema.
         let kind = kinds.into_keys().next().unwrap_or(WriterKind::Schema);

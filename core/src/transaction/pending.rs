@@ -119,10 +119,12 @@ pub(super) fn conform_to(table: &Table, target: SchemaRef, rows: Rows) -> Result
 pub(super) async fn plan(pending: Pending) -> Result<Option<Plan>> {
     Ok(Some(match pending {
         Pending::Create(NewTable { key, schema, key_columns, recreate, rows }) => {
-            let rows = distinct(chain(schema, rows).await?.0, &key_columns)?;
+            let at = |error: Error| error.at("table", &key);
+            let rows = distinct(chain(schema, rows).await?.0, &key_columns).map_err(at)?;
+            let properties = properties(&key_columns).map_err(at)?;
             match recreate {
                 Some(tombstone) => Plan::Recreate { tombstone, key, rows },
-                None => Plan::Create { key, rows, properties: properties(&key_columns)? },
+                None => Plan::Create { key, rows, properties },
             }
         }
         Pending::Append(head, schema, rows) => match chain(schema, rows).await? {

@@ -17,7 +17,7 @@ use crate::wire::{HEAD, Planned, Site, Wire};
 /// Cells at once, each with a bucket and a proxy of its own.
 const AT_ONCE: usize = 16;
 /// The reads of the head that a swap's settling sends where none is answered: the SDK repeats each twice.
-const READS: usize = 3 * RESOLVES as usize;
+const READS: usize = 3 * (RESOLVES as usize + 1);
 
 /// Who else commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,7 +261,6 @@ fn honest(cell: Cell, swap: &Site, told: &Result<Commit>, what: &str) {
         _ if wire.is_skewed() => &[ErrorKind::InvalidInput, ErrorKind::Unavailable],
         // Reads are repeated twice.
         Wire::Storm503 if site.verb != Verb::Put => &[ErrorKind::Unavailable],
-        Wire::Conflict409 if site.is_data_put() => &[ErrorKind::Unavailable],
         _ => panic!("no reason to fail: {what}"),
     };
     assert!(expected.contains(&error.kind()), "{what}");

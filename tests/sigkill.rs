@@ -70,6 +70,18 @@ impl Site {
         }
     }
 
+    /// What the dead process had sent is on its way still: waits until nothing more arrives.
+    async fn settle(&self) {
+        #[cfg(feature = "s3")]
+        if let Some(proxy) = &self.proxy {
+            let mut quiet = 0;
+            while quiet < 10 {
+                quiet = if proxy.is_quiet() { quiet + 1 } else { 0 };
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            }
+        }
+    }
+
     /// How many objects the load has written, and whether it has swapped the head.
     async fn written(&self, before: &Look) -> (usize, bool) {
         #[cfg(feature = "s3")]
@@ -232,6 +244,7 @@ async fn kill_at(site: &Site, pace: Pace, tally: &mut Tally) {
         let mut running = Running(command(load).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         let said = steer(&mut running, site, &before, phase, tally.total()).await;
         let (status, out, err) = running.kill();
+        site.settle().await;
 
         let answer = serde_json::from_str::<serde_json::Value>(&(said + &out)).ok();
         // It opens, whatever happened.

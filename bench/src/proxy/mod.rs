@@ -126,6 +126,11 @@ impl Proxy {
         lock(&self.shared.state).requests.clone()
     }
 
+    /// Whether no request that has arrived is still under way, also one whose client is gone.
+    pub fn is_quiet(&self) -> bool {
+        lock(&self.shared.state).requests.iter().all(|request| request.span.end != u64::MAX)
+    }
+
     /// Forgets what was recorded. Rules stay.
     pub fn clear(&self) {
         lock(&self.shared.state).requests.clear();

@@ -26,11 +26,14 @@ async fn catalogs_on_s3_conform() {
 }
 
 /// The scenarios whose set-up is short: a full tail takes 32 commits for each cell, and is tried on memory and on local disk.
-const CRASHED: [&str; 9] = [
+const CRASHED: [&str; 12] = [
     "load: create three tables and append",
     "load: append to three tables",
     "load: overwrite",
     "load: two commits to two tables",
+    "mutation: by key and by a condition, and a load beside it",
+    "mutation: two upserts of one table",
+    "optimize: two tables",
     "schema: create",
     "schema: rename",
     "schema: drop",
@@ -43,6 +46,9 @@ async fn a_crash_at_any_request_leaves_all_or_nothing_on_s3() {
     println!("on {}", Buckets::direct().server.name());
     let lab = || Lab::new(Buckets::direct(), registry(), "parquet");
     let scenarios = crash::scenarios::ALL.iter().filter(|scenario| CRASHED.contains(&scenario.name));
+    for adapter in registry().adapters() {
+        assert!(scenarios.clone().any(|scenario| scenario.adapter == adapter.kind()), "{} is not crashed", adapter.kind().name());
+    }
     let mut all = join_all(scenarios.map(|scenario| async move { crash::run(&lab(), scenario).await })).await;
     assert_eq!(all.len(), CRASHED.len());
     all.push(crash::creation(&lab()).await);

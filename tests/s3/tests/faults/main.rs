@@ -9,7 +9,7 @@ mod place;
 mod wire;
 
 use headwater_conformance::crash::{Scenario, scenarios};
-use headwater_conformance::rows::schema;
+use headwater_conformance::rows::{numbered, schema};
 use headwater_core::adapter::WriterKind;
 
 use matrix::{With, run};
@@ -31,6 +31,36 @@ const DROP_AND_CREATE: Scenario = Scenario {
             tx.create_table("e", schema()).await.map(drop)
         })
     }],
+};
+
+/// The mutation adapter: a file that is read for its keys, written again without some rows, and a new one.
+const UPSERT: Scenario = Scenario {
+    name: "mutation: upsert",
+    adapter: WriterKind::Mutation,
+    records: &[],
+    setup: |main| {
+        Box::pin(async move {
+            let create =
+                main.transact(|tx| async move { tx.append(&tx.create_keyed_table("a", schema(), &["id"]).await?, numbered(0..4)).await });
+            create.await.map(drop)
+        })
+    },
+    commits: &[|tx| Box::pin(async move { tx.upsert(&tx.table("a").await?, numbered(2..6)).await })],
+};
+
+/// The optimize adapter: two files become one.
+const OPTIMIZE: Scenario = Scenario {
+    name: "optimize: one table",
+    adapter: WriterKind::Optimize,
+    records: &[],
+    setup: |main| {
+        Box::pin(async move {
+            let create = main.transact(|tx| async move { tx.append(&tx.create_table("a", schema()).await?, numbered(0..2)).await });
+            create.await?;
+            main.transact(|tx| async move { tx.append(&tx.table("a").await?, numbered(2..4)).await }).await.map(drop)
+        })
+    },
+    commits: &[|tx| Box::pin(async move { tx.optimize(&tx.table("a").await?).await })],
 };
 
 pub(crate) fn scenario(name: &str) -> Scenario {
@@ -55,6 +85,16 @@ async fn an_append_that_spills() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_schema() {
     run(DROP_AND_CREATE, With::Nobody).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upsert() {
+    run(UPSERT, With::Nobody).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_optimize() {
+    run(OPTIMIZE, With::Nobody).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

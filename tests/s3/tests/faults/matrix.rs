@@ -16,8 +16,8 @@ use crate::wire::{HEAD, Planned, Site, Wire};
 
 /// Cells at once, each with a bucket and a proxy of its own.
 const AT_ONCE: usize = 16;
-/// The reads of the head that a swap's settling sends where none is answered: the SDK repeats each twice.
-const READS: usize = 3 * (RESOLVES as usize + 1);
+/// The reads of the head by which a swap would be settled. The SDK repeats them, while its budget for that lasts.
+const READS: usize = RESOLVES as usize + 1;
 
 /// Who else commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Cell {
             Self::Gone(wire, _) => {
                 let mut planned = Planned::default();
                 let first = planned.add(proxy, swap.rule(wire.fault()), 1);
-                planned.add(proxy, reads(Fault::DropRequest).after(&first).first(READS), READS);
+                planned.add(proxy, reads(Fault::DropRequest).after(&first), READS);
                 planned
             }
             Self::HeadStorm(n) => {

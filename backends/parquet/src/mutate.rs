@@ -49,36 +49,37 @@ impl Edit {
 /// Files, by their paths, and what stands in their place.
 type Replaced = BTreeMap<String, Vec<DataFile>>;
 
-impl ParquetStore {
+/// A version of a table, to change rows of.
+pub(crate) struct Changing<'a> {
+    pub(crate) store: &'a ParquetStore,
+    pub(crate) target: Target,
+    pub(crate) pin: &'a Pin,
+    pub(crate) version: Arc<Version>,
+}
+
+impl Changing<'_> {
     /// Requests: the lists that are not cached, one scan of the filter's columns per file whose statistics allow a match, and each file with
     /// a match once more.
-    pub(crate) async fn delete(&self, target: &Target, pin: &Pin, version: &Version, filter: Filter) -> Result<Staged> {
+    pub(crate) async fn delete(&self, filter: Filter) -> Result<Staged> {
         let content = sha256(format!("delete {}", filter.identity()).as_bytes());
-        let matching = self.matching(pin, version, &filter).await?;
+        let matching = self.matching(&filter).await?;
         let edit = Edit::removing(move |batch| without(&batch, &hits(&filter, &batch)?));
-        self.rewrite(target, pin, version, matching, edit, content).await
+        self.rewrite(matching, edit, content).await
     }
 
-    /// As [`ParquetStore::delete`].
-    pub(crate) async fn update(
-        &self,
-        target: &Target,
-        pin: &Pin,
-        version: &Version,
-        filter: Filter,
-        set: Vec<(String, ArrayRef)>,
-    ) -> Result<Staged> {
+    /// As [`Changing::delete`].
+    pub(crate) async fn update(&self, filter: Filter, set: Vec<(String, ArrayRef)>) -> Result<Staged> {
         let mut asked = format!("update {}", filter.identity());
         let mut values = Vec::with_capacity(set.len());
         let bytes: usize = set.iter().map(|(_, value)| value.get_buffer_memory_size()).sum();
         for (column, value) in set {
             let equal = Filter::Compare { column: column.clone(), op: Comparison::Equal, value: value.clone() };
-            equal.check(&version.schema)?;
+            equal.check(&self.version.schema)?;
             asked.push_str(&format!(" set {}", equal.identity()));
-            values.push((version.schema.index_of(&column).map_err(misfit)?, Scalar::new(value)));
+            values.push((self.version.schema.index_of(&column).map_err(misfit)?, Scalar::new(value)));
         }
         let content = sha256(asked.as_bytes());
-        let matching = self.matching(pin, version, &filter).await?;
+        let matching = self.matching(&filter).await?;
         let batch = move |batch: RecordBatch| {
             let hits = hits(&filter, &batch)?;
             let (schema, mut columns, _) = batch.into_parts();
@@ -87,34 +88,18 @@ impl ParquetStore {
             }
             RecordBatch::try_new(schema, columns).map_err(misfit)
         };
-        self.rewrite(
-            target,
-            pin,
-            version,
-            matching,
-            Edit { batch: Arc::new(batch), rows: (SET_BYTES / bytes.max(1)).max(1), removes: false },
-            content,
-        )
-        .await
+        self.rewrite(matching, Edit { batch: Arc::new(batch), rows: (SET_BYTES / bytes.max(1)).max(1), removes: false }, content).await
     }
 
-    /// Requests: as [`ParquetStore::delete`], by the range of the keys, and what an append costs. Statistics bound only short keys: a table
+    /// Requests: as [`Changing::delete`], by the range of the keys, and what an append costs. Statistics bound only short keys: a table
     /// with long ones has every file's key column read.
-    pub(crate) async fn by_key(
-        &self,
-        target: &Target,
-        pin: &Pin,
-        version: &Version,
-        key: &[String],
-        action: ByKey,
-        rows: Rows,
-    ) -> Result<Staged> {
-        let keys = Arc::new(Keys::new(&version.schema, key)?);
-        if !action.keys_alone() && schema_hash(&rows.schema) != schema_hash(&version.schema) {
+    pub(crate) async fn by_key(&self, key: &[String], action: ByKey, rows: Rows) -> Result<Staged> {
+        let keys = Arc::new(Keys::new(&self.version.schema, key)?);
+        if !action.keys_alone() && schema_hash(&rows.schema) != schema_hash(&self.version.schema) {
             return Err(Error::invalid("the rows do not have the table's columns"));
         }
         let incoming = Arc::new(Incoming::read(keys, rows).await?);
-        let found = self.find(pin, version, &incoming).await?;
+        let found = self.find(&incoming).await?;
         let present = incoming.marked(&found);
         incoming.refuse(action, &present)?;
         let touched = match action.present {
@@ -125,55 +110,55 @@ impl ParquetStore {
             let incoming = incoming.clone();
             Edit::removing(move |batch| without(&batch, &incoming.hits(&batch)?))
         };
-        let replaced = self.replaced(target, version, touched, edit).await?;
+        let replaced = self.replaced(touched, edit).await?;
         let batches = match action.keys_alone() {
             true => Vec::new(),
             false => incoming
                 .kept(&present, |present| if present { action.present == Present::Replace } else { action.absent == Absent::Add })?,
         };
-        let added = write(target, &version.schema, Rows::new(version.schema.clone(), batches)).await?;
-        let content = sha256([action.name(), &incoming.digest, &added.content(&version.schema)].join(" ").as_bytes());
+        let added = write(&self.target, &self.version.schema, Rows::new(self.version.schema.clone(), batches)).await?;
+        let content = sha256([action.name(), &incoming.digest, &added.content(&self.version.schema)].join(" ").as_bytes());
         let changed = match action.present {
             Present::Remove => present.iter().filter(|present| **present).count() as u64,
             _ => added.rows(),
         };
-        self.stage_replaced(target, pin, version, replaced, added, changed, content).await
+        self.stage_replaced(replaced, added, changed, content).await
     }
 
     /// The files with rows that match, and how many.
-    async fn matching(&self, pin: &Pin, version: &Version, filter: &Filter) -> Result<Vec<(DataFile, u64)>> {
+    async fn matching(&self, filter: &Filter) -> Result<Vec<(DataFile, u64)>> {
         let columns = filter.columns().into_iter().map(str::to_owned).collect::<Vec<_>>();
         // A filter that reads nothing needs a column to count by.
-        let columns = if columns.is_empty() { vec![version.schema.field(0).name().clone()] } else { columns };
+        let columns = if columns.is_empty() { vec![self.version.schema.field(0).name().clone()] } else { columns };
         let scan = Scan { columns: Some(columns), filter: Some(filter.clone()), limit: None };
-        let counted = self.candidates(pin, version, &scan).await?.into_iter().map(|file| async {
-            let rows = self.rows(version, file.clone(), &scan)?;
+        let counted = self.candidates(&scan).await?.into_iter().map(|file| async {
+            let rows = self.rows(file.clone(), &scan)?;
             let rows = rows.try_fold(0_u64, |sum, batch| std::future::ready(Ok(sum + batch.num_rows() as u64))).await?;
             Ok::<_, Error>((file, rows))
         });
-        let counted = futures::stream::iter(counted.collect::<Vec<_>>()).buffered(self.settings.parallel_reads);
+        let counted = futures::stream::iter(counted.collect::<Vec<_>>()).buffered(self.store.settings.parallel_reads);
         counted.try_filter(|(_, rows)| std::future::ready(*rows > 0)).try_collect().await
     }
 
     /// The files with rows of these keys, and the keys' places among the incoming rows.
-    async fn find(&self, pin: &Pin, version: &Version, incoming: &Incoming) -> Result<Vec<(DataFile, Vec<usize>)>> {
+    async fn find(&self, incoming: &Incoming) -> Result<Vec<(DataFile, Vec<usize>)>> {
         let Some(filter) = incoming.range()? else { return Ok(Vec::new()) };
         let scan = Scan { columns: Some(incoming.keys.names().to_vec()), filter: Some(filter), limit: None };
-        let searched = self.candidates(pin, version, &scan).await?.into_iter().map(|file| async {
-            let (mut found, mut rows) = (Vec::new(), self.rows(version, file.clone(), &scan)?);
+        let searched = self.candidates(&scan).await?.into_iter().map(|file| async {
+            let (mut found, mut rows) = (Vec::new(), self.rows(file.clone(), &scan)?);
             while let Some(batch) = rows.try_next().await? {
                 found.extend(incoming.places(&batch)?.into_iter().flatten());
             }
             Ok::<_, Error>((file, found))
         });
-        let searched = futures::stream::iter(searched.collect::<Vec<_>>()).buffered(self.settings.parallel_reads);
+        let searched = futures::stream::iter(searched.collect::<Vec<_>>()).buffered(self.store.settings.parallel_reads);
         searched.try_filter(|(_, found)| std::future::ready(!found.is_empty())).try_collect().await
     }
 
-    async fn candidates(&self, pin: &Pin, version: &Version, scan: &Scan) -> Result<Vec<DataFile>> {
-        let plan = Plan::new(self.objects.clone(), self.settings.clone(), version.schema.clone(), scan)?;
+    async fn candidates(&self, scan: &Scan) -> Result<Vec<DataFile>> {
+        let plan = Plan::new(self.store.objects.clone(), self.store.settings.clone(), self.version.schema.clone(), scan)?;
         let mut files = Vec::new();
-        for file in self.files(pin).await? {
+        for file in self.store.files(self.pin).await? {
             if plan.may_match(&file)? {
                 files.push(file);
             }
@@ -182,103 +167,75 @@ impl ParquetStore {
     }
 
     /// A scan of one file, which need not be listed anywhere.
-    pub(crate) fn rows(
-        &self,
-        version: &Version,
-        file: DataFile,
-        scan: &Scan,
-    ) -> Result<futures::stream::BoxStream<'static, Result<RecordBatch>>> {
-        let plan = Plan::new(self.objects.clone(), self.settings.clone(), version.schema.clone(), scan)?;
+    pub(crate) fn rows(&self, file: DataFile, scan: &Scan) -> Result<futures::stream::BoxStream<'static, Result<RecordBatch>>> {
+        let plan = Plan::new(self.store.objects.clone(), self.store.settings.clone(), self.version.schema.clone(), scan)?;
         Ok(rows_of(plan.partitions(vec![file])?))
     }
 
-    async fn rewrite(
-        &self,
-        target: &Target,
-        pin: &Pin,
-        version: &Version,
-        touched: Vec<(DataFile, u64)>,
-        edit: Edit,
-        content: String,
-    ) -> Result<Staged> {
+    async fn rewrite(&self, touched: Vec<(DataFile, u64)>, edit: Edit, content: String) -> Result<Staged> {
         let changed = touched.iter().map(|(_, rows)| rows).sum();
-        let replaced = self.replaced(target, version, touched, edit).await?;
-        self.stage_replaced(target, pin, version, replaced, Written::default(), changed, content).await
+        let replaced = self.replaced(touched, edit).await?;
+        self.stage_replaced(replaced, Written::default(), changed, content).await
     }
 
     /// Writes files again, each with so many rows the edit is about. One of which every row goes is not read.
-    async fn replaced(&self, target: &Target, version: &Version, touched: Vec<(DataFile, u64)>, edit: Edit) -> Result<Replaced> {
+    async fn replaced(&self, touched: Vec<(DataFile, u64)>, edit: Edit) -> Result<Replaced> {
         let rewrites = touched.into_iter().map(|(file, rows)| {
             let edit = edit.clone();
-            async move { self.written_again(target, version, file, rows, edit).await }
+            async move { self.written_again(file, rows, edit).await }
         });
         futures::stream::iter(rewrites.collect::<Vec<_>>()).buffered(REWRITES).try_collect().await
     }
 
-    async fn written_again(
-        &self,
-        target: &Target,
-        version: &Version,
-        file: DataFile,
-        rows: u64,
-        edit: Edit,
-    ) -> Result<(String, Vec<DataFile>)> {
+    async fn written_again(&self, file: DataFile, rows: u64, edit: Edit) -> Result<(String, Vec<DataFile>)> {
         let path = file.path.clone();
         if edit.removes && rows == file.rows {
             return Ok((path, Vec::new()));
         }
-        let _turn = self.turn().await?;
-        let rows = self.rows(version, file, &Scan::default())?;
+        let _turn = self.store.turn().await?;
+        let rows = self.rows(file, &Scan::default())?;
         let pieces = rows.map_ok(move |batch| {
             let starts = (0..batch.num_rows()).step_by(edit.rows.min(batch.num_rows().max(1)));
             let edit = edit.clone();
             futures::stream::iter(starts).map(move |from| (edit.batch)(batch.slice(from, edit.rows.min(batch.num_rows() - from))))
         });
         let rows = pieces.try_flatten();
-        let mut written = write(target, &version.schema, Rows { schema: version.schema.clone(), batches: rows.boxed() }).await?;
+        let mut written =
+            write(&self.target, &self.version.schema, Rows { schema: self.version.schema.clone(), batches: rows.boxed() }).await?;
         if let Some((path, bytes)) = written.waiting.take() {
-            self.objects.create(&path, bytes).await?;
+            self.store.objects.create(&path, bytes).await?;
         }
         Ok((path, written.files))
     }
 
-    async fn stage_replaced(
-        &self,
-        target: &Target,
-        pin: &Pin,
-        version: &Version,
-        replaced: Replaced,
-        mut added: Written,
-        changed: u64,
-        content: String,
-    ) -> Result<Staged> {
+    async fn stage_replaced(&self, replaced: Replaced, mut added: Written, changed: u64, content: String) -> Result<Staged> {
         if replaced.is_empty() && added.files.is_empty() {
-            return Ok(of(pin, version, 0, content));
+            return Ok(of(self.pin, &self.version, 0, content));
         }
-        let versions = self.lay(target, pin, version, replaced, &added.files).await?;
-        let new = self.publish(added.waiting.take(), versions).await?;
+        let versions = self.lay(replaced, &added.files).await?;
+        let new = self.store.publish(added.waiting.take(), versions).await?;
         Ok(of(&new.pin, &new.version, changed, content))
     }
 
     /// The version objects of the base with other files in the place of some, and new ones at the end.
-    async fn lay(&self, target: &Target, pin: &Pin, version: &Version, replaced: Replaced, added: &[DataFile]) -> Result<Vec<NewVersion>> {
-        let fresh = || target.fresh("version.json");
+    async fn lay(&self, replaced: Replaced, added: &[DataFile]) -> Result<Vec<NewVersion>> {
+        let fresh = || self.target.fresh("self.version.json");
         if replaced.is_empty() {
-            return extend((Some(pin), version), added, fresh);
+            return extend((Some(self.pin), &self.version), added, fresh);
         }
-        if let Some(versions) = replace(version, &self.lists(version).await?, &replaced, added, fresh)? {
+        if let Some(versions) = replace(&self.version, &self.store.lists(&self.version).await?, &replaced, added, fresh)? {
             return Ok(versions);
         }
         // One of them is in a list of lists: all are laid out anew.
         let mut files = Vec::new();
-        for file in self.files(pin).await? {
+        for file in self.store.files(self.pin).await? {
             match replaced.get(&file.path) {
                 Some(others) => files.extend_from_slice(others),
                 None => files.push(file),
             }
         }
         files.extend_from_slice(added);
-        extend((None, &Version::empty(version.schema.clone())), &files, fresh)
+        extend((None, &Version::empty(self.version.schema.clone())), &files, fresh)
     }
 }
 

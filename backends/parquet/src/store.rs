@@ -15,6 +15,7 @@ use object_store::path::Path;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::cache::Cache;
+use crate::mutate::Changing;
 use crate::scan::Plan;
 use crate::settings::Settings;
 use crate::types;
@@ -73,6 +74,11 @@ impl ParquetStore {
         let base = base.ok_or_else(|| Error::invalid("only a table's creation has no base version"))?;
         own(table, base)?;
         Ok((base, self.version(base).await?))
+    }
+
+    async fn changing<'a>(&'a self, table: TableRef, base: Option<&'a Pin>) -> Result<Changing<'a>> {
+        let (pin, version) = self.base(table, base).await?;
+        Ok(Changing { store: self, target: self.target(table), pin, version })
     }
 
     /// Writes what waits: the version objects and, in parallel, the last data file.
@@ -166,22 +172,10 @@ impl DataStore for ParquetStore {
                 let new = self.publish(None, vec![new]).await?;
                 Ok(staged(&new, 0, Written::default().content(&schema)))
             }
-            Change::Rewrite => {
-                let (pin, version) = self.base(table, base).await?;
-                self.compact(&self.target(table), pin, &version).await
-            }
-            Change::Delete(filter) => {
-                let (pin, version) = self.base(table, base).await?;
-                self.delete(&self.target(table), pin, &version, filter).await
-            }
-            Change::Update { filter, set } => {
-                let (pin, version) = self.base(table, base).await?;
-                self.update(&self.target(table), pin, &version, filter, set).await
-            }
-            Change::ByKey { key, action, rows } => {
-                let (pin, version) = self.base(table, base).await?;
-                self.by_key(&self.target(table), pin, &version, &key, action, rows).await
-            }
+            Change::Rewrite => self.changing(table, base).await?.compact().await,
+            Change::Delete(filter) => self.changing(table, base).await?.delete(filter).await,
+            Change::Update { filter, set } => self.changing(table, base).await?.update(filter, set).await,
+            Change::ByKey { key, action, rows } => self.changing(table, base).await?.by_key(&key, action, rows).await,
         }
     }
 

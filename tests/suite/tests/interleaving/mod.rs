@@ -1,6 +1,7 @@
 //! The tests, by what the network does to.
 
 mod creation;
+mod keys;
 mod nonce;
 mod process;
 mod records;

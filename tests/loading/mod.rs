@@ -119,7 +119,8 @@ impl Place {
         path
     }
 
-    fn command(&self, verb: &str) -> Command {
+    /// A command on the lake, not started yet.
+    pub(crate) fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
         command.arg(verb).arg(self.url()).arg("--json").stdin(Stdio::null());
         #[cfg(feature = "s3")]

@@ -19,7 +19,9 @@ use futures::{StreamExt, TryStreamExt};
 use headwater_core::ids::Mint;
 use headwater_core::json::{decode, encode, sha256};
 use headwater_core::schema::{self, Conform, schema_hash, with_columns};
-use headwater_core::store::{Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef};
+use headwater_core::store::{
+    Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef, unsupported_change,
+};
 use headwater_core::{Error, ErrorKind, Result};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};

@@ -24,6 +24,7 @@ async fn every_adapter_in(lab: &Lab) {
         assert!(covered, "the {} adapter has no crash scenario", kind.name());
     }
     let all = crash::run_all(lab).await;
+    assert_eq!(all.len(), 1 + crash::scenarios::ALL.len(), "this store does them all");
     println!("{}", crash::table(&all));
 }
 

@@ -9,7 +9,7 @@ use headwater_core::head::{Entry, TAIL_ENTRIES};
 
 use super::gate::Gated;
 use super::{append, append_in, create, ids, spawn};
-use crate::crash::scenarios;
+use crate::crash::{self, scenarios};
 use crate::lab::{Lab, main};
 use crate::rows::schema;
 use crate::tap::{Tap, render};
@@ -26,6 +26,9 @@ async fn journal(lab: &Lab) -> Vec<Entry> {
 
 pub(super) async fn one_commit_is_one_swap_and_one_entry(lab: &Lab) {
     for scenario in scenarios::ALL.iter().filter(|scenario| scenario.commits.len() == 1) {
+        if !crash::does(lab, scenario).await {
+            continue;
+        }
         let setup = main(&lab.create().await);
         (scenario.setup)(setup.clone()).await.unwrap();
         let (before, tap) = (setup.snapshot().await.unwrap(), Tap::new());

@@ -230,11 +230,28 @@ pub async fn creation(lab: &Lab) -> Cells {
     cells
 }
 
+/// Whether the store does what the operation asks for. Where it does not, it says so, and nothing of it is there.
+pub async fn does(lab: &Lab, scenario: &Scenario) -> bool {
+    lab.prepared(scenario).await;
+    let before = State::read(&lab.open().await).await;
+    for body in scenario.commits {
+        match main(&lab.open().await).transact(*body).await {
+            Ok(_) => return true,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{}: {error:?}", scenario.name),
+        }
+    }
+    assert_eq!(State::read(&lab.open().await).await, before, "{}", scenario.name);
+    lab.check().await;
+    false
+}
+
 /// The creation of a catalog and every scenario of [`scenarios::ALL`].
 pub async fn run_all(lab: &Lab) -> Vec<Cells> {
     let mut all = vec![creation(lab).await];
     for scenario in scenarios::ALL {
-        all.push(run(lab, scenario).await);
+        if does(lab, scenario).await {
+            all.push(run(lab, scenario).await);
+        }
     }
     for cells in &all {
         assert!(cells.requests > 0 && cells.cells == 2 * cells.requests && cells.fired == cells.cells, "{cells:?}");

@@ -75,7 +75,7 @@ async fn sixteen_processes_at_once(place: Place, loads: Loads) {
     assert_eq!(rows(&snapshot, "shared").await, shared);
     assert_eq!(folded(&snapshot).await, current(&snapshot), "the head is the fold of the journal");
     place.verify();
-    println!("{}: {commits} loads by 16 processes at once", place.describe());
+    loading::report(format_args!("{}: {commits} loads by 16 processes at once", place.describe()));
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ async fn is_refused(name: &str, rule: Rule, broken: Broken) {
         assert!(written.iter().all(|key| key.starts_with("lake/_headwater/probe/")), "{written:?}");
     }
     assert_eq!(place.keys().await, [""; 0], "the probe's own objects are gone");
-    println!("{}: {name}: {message}", place.describe());
+    loading::report(format_args!("{}: {name}: {message}", place.describe()));
 
     // The same bucket behind the same server as it is.
     proxy.heal();

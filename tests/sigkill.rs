@@ -215,7 +215,9 @@ async fn kill(new: impl AsyncFn() -> Site, pace: Pace) {
         places += 1;
     }
     let Tally { kills, acknowledged, unkilled, tries } = tally;
-    println!("{name}, {places} places: kills {kills:?}; {tries} loads, {acknowledged} acknowledged, {unkilled} ended before the kill");
+    loading::report(format_args!(
+        "{name}, {places} places: kills {kills:?}; {tries} loads, {acknowledged} acknowledged, {unkilled} ended before the kill"
+    ));
 }
 
 /// Kills loads at one place, and looks at what is there.

@@ -47,3 +47,10 @@ pub mod lab;
 pub mod rows;
 pub mod store;
 pub mod tap;
+
+/// Tells a figure, also where a test harness keeps to itself what a passing test prints.
+pub fn report(figure: impl std::fmt::Display) {
+    use std::io::Write;
+    // A figure nobody can be told is no failure.
+    let _ = writeln!(std::io::stderr(), "{figure}");
+}

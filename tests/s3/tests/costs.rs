@@ -197,13 +197,13 @@ async fn costs_do_not_grow_with_depth() {
         appends(&wire).await;
         let shape = wire.at_phase().await;
         let (old, whole) = history(&wire).await;
-        println!(
+        headwater_conformance::report(format_args!(
             "on {}, depth {depth}: a lookup 1 GET (304 without a body), cold 2 in 1 round trip; an append to 3 tables 7 in 2, 8 in 2 with a spill; \
              no LIST; a head of {} B at equal phase ({} without its numbers); one old seq, cold, {old} GETs, the whole journal {whole}",
             wire.buckets.server.name(),
             shape.bytes,
             shape.without_numbers,
-        );
+        ));
         assert!(shape.bytes <= TAIL_BYTES + REST_BYTES, "a head of {} bytes", shape.bytes);
         // 2 to open, 3 for each level of pointers to 40 segments, and the checkpoint before what is found.
         assert!(old <= 2 + 3 * 3 + 1, "one old seq takes {old} requests");
@@ -217,7 +217,7 @@ async fn costs_do_not_grow_with_depth() {
         }
         assert!(*whole as u64 > *more / 40, "the meter sees what grows: {whole} requests at {more}");
     }
-    println!("counters of a head: {}", measured[0].1.names());
+    headwater_conformance::report(format_args!("counters of a head: {}", measured[0].1.names()));
     let catalog = Catalog::open(parts(&wire.buckets).await).await.unwrap();
     assert!(catalog.verify(Depth::Metadata).await.unwrap().ok());
 }

@@ -59,7 +59,7 @@ async fn sixty_four_commits_of_one_process_share_at_most_eight_swaps() {
     seqs.sort_unstable();
     assert_eq!(seqs, (2..=65).collect::<Vec<_>>());
     let swaps = proxy.requests().iter().filter(|request| request.verb == Verb::Put && request.key.contains("/heads/")).count();
-    println!("on {}: 64 commits in {swaps} swaps", buckets.server.name());
+    headwater_conformance::report(format_args!("on {}: 64 commits in {swaps} swaps", buckets.server.name()));
     assert!((1..=8).contains(&swaps), "{swaps} swaps");
     // What another process reads.
     let cold = Catalog::open(parts(&buckets).await).await.unwrap();

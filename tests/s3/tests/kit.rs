@@ -43,7 +43,7 @@ const CRASHED: [&str; 12] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_at_any_request_leaves_all_or_nothing_on_s3() {
-    println!("on {}", Buckets::direct().server.name());
+    headwater_conformance::report(format_args!("on {}", Buckets::direct().server.name()));
     let lab = || Lab::new(Buckets::direct(), registry(), "parquet");
     let scenarios = crash::scenarios::ALL.iter().filter(|scenario| CRASHED.contains(&scenario.name));
     for adapter in registry().adapters() {
@@ -53,5 +53,5 @@ async fn a_crash_at_any_request_leaves_all_or_nothing_on_s3() {
     assert_eq!(all.len(), CRASHED.len());
     all.push(crash::creation(&lab()).await);
     assert!(all.iter().all(|cells| cells.requests > 0 && cells.cells == 2 * cells.requests && cells.fired == cells.cells));
-    println!("{}", crash::table(&all));
+    headwater_conformance::report(format_args!("{}", crash::table(&all)));
 }

@@ -128,10 +128,10 @@ async fn costs_do_not_grow_with_depth(lake: &Lake) {
         let (fold_requests, fold_bytes) = fold(lake).await;
         warm_appends(&process, depth).await;
         let phase = at_phase(lake, &process).await;
-        println!(
+        headwater_conformance::report(format_args!(
             "{} depth {depth}: head {head_bytes} B, at equal phase (seq {}) {} B, fold of the journal {fold_requests} requests {fold_bytes} B",
             lake.name, phase.0, phase.1.bytes
-        );
+        ));
         measured.push(Measured { depth, phase, fold_requests, fold_bytes });
     }
     for two in measured.windows(2) {
@@ -147,7 +147,7 @@ async fn costs_do_not_grow_with_depth(lake: &Lake) {
         assert!(more.fold_requests + 1 >= less.fold_requests + segments && segments > 0, "{less:?}\n{more:?}");
         assert!(more.fold_bytes > less.fold_bytes + 8_192 * segments, "{less:?}\n{more:?}");
     }
-    println!("{} counters of a head: {}", lake.name, measured[3].phase.1.names());
+    headwater_conformance::report(format_args!("{} counters of a head: {}", lake.name, measured[3].phase.1.names()));
     every_phase(lake, &process).await;
     old_points(lake).await;
     lost_swap(lake).await;
@@ -240,7 +240,10 @@ async fn every_phase(lake: &Lake, process: &Process) {
         (largest, longest) = (largest.max(bytes.len()), longest.max(head.tail.len()));
     }
     assert!(spills >= 4 && longest == 32, "{spills} spills, at most {longest} entries");
-    println!("{} head over all phases: at most {largest} B of {HEAD_BYTES} B allowed, {spills} spills", lake.name);
+    headwater_conformance::report(format_args!(
+        "{} head over all phases: at most {largest} B of {HEAD_BYTES} B allowed, {spills} spills",
+        lake.name
+    ));
 }
 
 /// One old point of history costs O(log n) reads, from a cold start: 2 to open, a search of 3 reads per level of pointers, and the
@@ -280,7 +283,10 @@ async fn old_points(lake: &Lake) {
             *worst = requests.len().max(*worst);
         }
     }
-    println!("{} one old point among {segments} segments, open included: {POINTS:?} {most:?} requests, {bound} allowed", lake.name);
+    headwater_conformance::report(format_args!(
+        "{} one old point among {segments} segments, open included: {POINTS:?} {most:?} requests, {bound} allowed",
+        lake.name
+    ));
 }
 
 const POINTS: [&str; 4] = ["log", "at(seq)", "at(commit)", "at(time)"];

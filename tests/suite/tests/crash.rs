@@ -25,7 +25,7 @@ async fn every_adapter_in(lab: &Lab) {
     }
     let all = crash::run_all(lab).await;
     assert_eq!(all.len(), 1 + crash::scenarios::ALL.len(), "this store does them all");
-    println!("{}", crash::table(&all));
+    headwater_conformance::report(format_args!("{}", crash::table(&all)));
 }
 
 #[tokio::test]
@@ -110,13 +110,13 @@ async fn a_loss_of_power_at_any_primitive_leaves_all_or_nothing() {
     let (mut primitives, mut cuts, mut scenarios) = (0, 0, 0);
     for scenario in crash::scenarios::ALL.iter().filter(|scenario| CUT.contains(&scenario.name)) {
         let (found, made) = cut_everywhere(scenario, false).await.unwrap();
-        println!("{:<50} {found:>4} primitives {made:>6} cuts", scenario.name);
+        headwater_conformance::report(format_args!("{:<50} {found:>4} primitives {made:>6} cuts", scenario.name));
         assert!(found > 10, "a commit takes more steps than that");
         assert_eq!(made, (found + 1) * CUTS.len());
         (primitives, cuts, scenarios) = (primitives + found, cuts + made, scenarios + 1);
     }
     assert_eq!(scenarios, CUT.len());
-    println!("{primitives} primitives, {cuts} cuts");
+    headwater_conformance::report(format_args!("{primitives} primitives, {cuts} cuts"));
 }
 
 /// The negative control: what a disk that does not sync loses is seen.

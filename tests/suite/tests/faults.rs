@@ -21,13 +21,13 @@ async fn cells(new: NewPlace, adapter: Option<&str>, rivals: &[bool]) {
         }
     }
     let mut sum = Cells { scenario: "all", ..Cells::default() };
-    println!("{}", Cells::HEADER);
+    headwater_conformance::report(format_args!("{}", Cells::HEADER));
     for cells in &all {
-        println!("{cells}");
+        headwater_conformance::report(format_args!("{cells}"));
         assert!(cells.requests > 0 && cells.cells >= 3 * cells.requests && cells.fired == cells.cells, "{cells:?}");
         sum.add(cells);
     }
-    println!("{sum}");
+    headwater_conformance::report(format_args!("{sum}"));
     assert!(sum.succeeded > 0 && sum.refused > 0 && (sum.unknown > 0) == adapter.is_some(), "a kind of outcome never happened: {sum:?}");
 }
 

@@ -165,7 +165,7 @@ async fn disjoint_commits_share_swaps(lake: Lake) -> usize {
         assert_eq!(process.rows(&key(i)).await, [i as i64]);
     }
     let swaps = process.gate.swaps() - swaps;
-    println!("{} on {}: {swaps} swaps", MEMBERS, process.lake.name);
+    headwater_conformance::report(format_args!("{} on {}: {swaps} swaps", MEMBERS, process.lake.name));
     swaps
 }
 

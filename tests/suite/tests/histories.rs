@@ -77,7 +77,7 @@ fn random_histories_are_linearizable() {
     let mut sum = Held::default();
     parts.iter().for_each(|(_, held)| sum.join(held));
     let steps: usize = parts.iter().map(|(steps, _)| steps).sum();
-    println!("seeds {SEED} to {}, {steps} steps: {sum:?}", next.load(Ordering::SeqCst) - 1);
+    headwater_conformance::report(format_args!("seeds {SEED} to {}, {steps} steps: {sum:?}", next.load(Ordering::SeqCst) - 1));
     assert!(steps >= STEPS && sum.faults > steps / 50 && sum.commits > steps / 4 && sum.reads > steps / 10, "{sum:?}");
     assert!(sum.unknown > sum.unknown_there && sum.unknown_there > 0 && sum.settled > 0 && sum.failed > 0 && sum.segments > 0, "{sum:?}");
 }
@@ -115,10 +115,11 @@ fn toggling(digested: Digested) -> impl Fn(u64) -> Setting {
 #[test]
 fn a_dropped_nonce_is_found() {
     let (steps, _, anomaly) = search(SEED, STEPS_TO_A_BUG, toggled, toggling(Digested::WithoutNonce));
-    println!("{steps} steps to the anomaly; {}", anomaly.expect("the bug was not found"));
+    headwater_conformance::report(format_args!("{steps} steps to the anomaly"));
+    println!("{}", anomaly.expect("the bug was not found"));
     let (steps, held, anomaly) = search(SEED, STEPS_TO_A_BUG, toggled, toggling(Digested::Everything));
     assert!(anomaly.is_none(), "with a nonce: {}", anomaly.unwrap_or_default());
-    println!("with a nonce, none in {steps}: {held:?}");
+    headwater_conformance::report(format_args!("with a nonce, none in {steps}: {held:?}"));
 }
 
 /// Large entries, so that the tail spills every few commits.
@@ -138,8 +139,9 @@ fn resolving(lookup: Lookup) -> impl Fn(u64) -> Setting {
 #[test]
 fn a_lookup_in_the_tail_alone_is_found() {
     let (steps, _, anomaly) = search(SEED, STEPS_TO_A_BUG, spilling, resolving(Lookup::Tail));
-    println!("{steps} steps to the anomaly; {}", anomaly.expect("the bug was not found"));
+    headwater_conformance::report(format_args!("{steps} steps to the anomaly"));
+    println!("{}", anomaly.expect("the bug was not found"));
     let (steps, held, anomaly) = search(SEED, STEPS_TO_A_BUG / 4, spilling, resolving(Lookup::Journal));
     assert!(anomaly.is_none(), "with a lookup in the whole journal: {}", anomaly.unwrap_or_default());
-    println!("with a lookup in the whole journal, none in {steps}: {held:?}");
+    headwater_conformance::report(format_args!("with a lookup in the whole journal, none in {steps}: {held:?}"));
 }

@@ -314,7 +314,10 @@ fn forged<'a>(dice: &mut Dice, known: &'a Known) -> (&'a Place, BTreeMap<Place, 
 }
 
 fn report(name: &str, tally: &Tally) {
-    println!("{name}: {} cases; by object (cases, detected) {:?}; errors {:?}", tally.ran, tally.detected, tally.errors);
+    headwater_conformance::report(format_args!(
+        "{name}: {} cases; by object (cases, detected) {:?}; errors {:?}",
+        tally.ran, tally.detected, tally.errors
+    ));
     let some: Vec<&String> = tally.failures.iter().take(20).collect();
     assert!(some.is_empty(), "seed {SEED:#x}, {} of {} cases fail:\n{some:#?}", tally.failures.len(), tally.ran);
 }

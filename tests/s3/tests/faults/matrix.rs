@@ -137,7 +137,11 @@ pub(crate) async fn all<C>(name: &str, cells: Vec<(String, C)>, cell: impl Async
         }
     }
     let kinds: String = kinds.iter().map(|(kind, counts)| format!("  {kind}: {counts}\n")).collect();
-    println!("on {}: {name}: {sum}; {} violations\n{kinds}", Server::shared().unwrap().name(), planned - sum.cells);
+    headwater_conformance::report(format_args!(
+        "on {}: {name}: {sum}; {} violations\n{kinds}",
+        Server::shared().unwrap().name(),
+        planned - sum.cells
+    ));
     assert!(sum.cells == planned && sum.fired >= planned, "{} of {planned} cells: violations", planned - sum.cells);
     sum
 }

@@ -28,7 +28,7 @@ fn swaps(requests: &[Request]) -> Vec<Sent<'_>> {
 /// The commit succeeds, and these swaps went over the wire.
 fn shows(name: &str, requests: &[Request], expected: &[Sent<'_>]) {
     let sent = swaps(requests);
-    println!("on {}: {name}: {sent:?}", Server::shared().unwrap().name());
+    headwater_conformance::report(format_args!("on {}: {name}: {sent:?}", Server::shared().unwrap().name()));
     assert_eq!(sent, expected, "{name}:\n{}", headwater_bench::proxy::render(requests));
 }
 

@@ -7,7 +7,6 @@ pub(crate) mod bucket;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -74,15 +73,6 @@ impl Place {
             Lake::Folder => "in a folder".to_owned(),
             #[cfg(feature = "s3")]
             Lake::Bucket(bucket) => bucket.describe(),
-        }
-    }
-
-    /// Between two looks; each is a request in a bucket.
-    pub(crate) fn pause(&self) -> Duration {
-        match &self.lake {
-            Lake::Folder => Duration::from_micros(50),
-            #[cfg(feature = "s3")]
-            Lake::Bucket(_) => Duration::from_millis(2),
         }
     }
 

@@ -10,6 +10,7 @@ use headwater_conformance::lab::Lab;
 use headwater_conformance::rows::{numbered, read, schema};
 use headwater_conformance::{authority, commit, store};
 use headwater_core::filter::{Comparison, Filter};
+use headwater_core::store::ByKey;
 use headwater_local::LocalAuthority;
 use headwater_local::sim::{Fault, SimDisk};
 use headwater_suite::{Local, registry};
@@ -71,7 +72,25 @@ async fn the_parquet_store_does_every_change() {
         async move { tx.update(&tx.table("t").await?, less(2), vec![("name", name)]).await }
     });
     updated.await.unwrap();
+    let by_key = [
+        (ByKey::INSERT, 20..21),
+        (ByKey::INSERT_MISSING, 20..22),
+        (ByKey::UPDATE, 20..21),
+        (ByKey::UPDATE_PRESENT, 20..30),
+        (ByKey::DELETE, 20..21),
+        (ByKey::DELETE_PRESENT, 20..30),
+    ];
+    for (action, ids) in by_key {
+        let changed = main.transact(|tx| {
+            let rows = numbered(ids.clone());
+            async move { tx.by_key(&tx.table("t").await?, action, rows).await }
+        });
+        assert!(changed.await.unwrap().published, "{}", action.name());
+    }
+    main.transact(|tx| async move { tx.append(&tx.table("t").await?, numbered(30..31)).await }).await.unwrap();
+    main.transact(|tx| async move { tx.by_key(&tx.table("t").await?, ByKey::DELETE, numbered(5..6)).await }).await.unwrap();
+    assert!(main.transact(|tx| async move { tx.optimize(&tx.table("t").await?).await }).await.unwrap().published);
     let mut rows = read(&main.snapshot().await.unwrap(), "t").await.unwrap();
     rows.sort();
-    assert_eq!(rows, ["1|x", "2|row 2", "3|∅", "4|row 4", "5|row 5"]);
+    assert_eq!(rows, ["1|x", "2|row 2", "30|∅", "3|∅", "4|row 4"]);
 }

@@ -11,6 +11,8 @@ use url::Url;
 
 // A dependency nobody names is dropped by the linker, and its registration with it.
 use headwater_adapters as _;
+#[cfg(feature = "lance")]
+use headwater_lance as _;
 #[cfg(feature = "local")]
 use headwater_local as _;
 #[cfg(feature = "parquet")]
@@ -20,6 +22,8 @@ use headwater_s3 as _;
 
 /// Parts this build lacks, and the cargo feature that adds each.
 pub const MISSING: &[(&str, &str)] = &[
+    #[cfg(not(feature = "lance"))]
+    ("lance", "lance"),
     #[cfg(not(feature = "local"))]
     ("local", "local"),
     #[cfg(not(feature = "parquet"))]
@@ -36,6 +40,8 @@ pub fn registry() -> Result<Registry> {
 fn seal(registered: &[&'static Registration]) -> Result<Registry> {
     let mut expected: Vec<Expected> = vec![("backend", "memory")];
     expected.extend(headwater_adapters::EXPECTED);
+    #[cfg(feature = "lance")]
+    expected.push(("store", "lance"));
     #[cfg(feature = "local")]
     expected.push(("backend", "local"));
     #[cfg(feature = "parquet")]

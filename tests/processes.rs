@@ -117,3 +117,15 @@ async fn processes_that_all_begin_where_no_lake_is_share_the_one_that_is_made() 
 async fn processes_that_all_begin_where_no_lake_is_share_the_one_that_is_made_on_s3() {
     all_begin_where_no_lake_is(Place::bucket, 3).await;
 }
+
+#[cfg(feature = "lance")]
+#[tokio::test]
+async fn sixteen_processes_at_once_all_succeed_on_lance_tables() {
+    sixteen_processes_at_once(Place::folder().of("lance"), Loads { own: 10, shared: 5 }).await;
+}
+
+#[cfg(feature = "lance")]
+#[tokio::test]
+async fn processes_that_all_begin_where_no_lake_is_share_the_one_of_lance_tables_that_is_made() {
+    all_begin_where_no_lake_is(|| Place::folder().of("lance"), 3).await;
+}

@@ -296,3 +296,13 @@ async fn a_killed_load_is_there_wholly_or_not_at_all() {
 async fn a_killed_load_is_there_wholly_or_not_at_all_on_s3() {
     kill(Site::bucket, BUCKET).await;
 }
+
+#[cfg(feature = "lance")]
+#[tokio::test]
+async fn a_killed_load_of_lance_tables_is_there_wholly_or_not_at_all() {
+    let lance = async || {
+        let site = Site::folder().await;
+        Site { place: site.place.of("lance"), ..site }
+    };
+    kill(lance, FOLDER).await;
+}

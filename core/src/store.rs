@@ -269,6 +269,15 @@ pub struct Reached {
     pub data: bool,
 }
 
+/// A version as programs open it that know the store's format: a dataset, and which version of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The key of the dataset's folder, below the data root.
+    pub path: String,
+    /// The version's number there.
+    pub version: u64,
+}
+
 /// Builds, reads and lists immutable table versions.
 ///
 /// Nothing a store writes is visible before a head names its pin: every write is create-only under a fresh name, so a crash leaves
@@ -303,6 +312,11 @@ pub trait DataStore: Send + Sync + fmt::Debug {
     /// Everything these pins reach, themselves included, each object once: what several versions share is read once. Errors with `Corrupt`
     /// when what names the objects is damaged.
     async fn reach(&self, pins: &[Pin]) -> Result<Vec<Reached>>;
+
+    /// Where programs that know the store's format find a version, if they open datasets and not files. No request.
+    fn address(&self, _pin: &Pin) -> Option<Address> {
+        None
+    }
 
     /// A barrier: what was staged before is durable when this returns. No request where staging is durable already.
     async fn flush(&self) -> Result<()>;

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Log(Log),
     /// Read a table.
     Read(Read),
-    /// List the data files of a table, for DuckDB, Spark or Ray.
+    /// List the data files of a table, for DuckDB, Spark or Ray; of a Lance table, the dataset and its version.
     Files(Files),
     /// Create, change and show tables.
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `read` and `files`: the rows of a table, and the files that hold them.
+//! `read` and `files`: the rows of a table, and the files or the dataset that hold them.
 
 use std::io::IsTerminal;
 
@@ -89,6 +89,13 @@ async fn pour(partitions: Vec<Partition>, limit: Option<u64>, sink: &mut dyn Sin
 pub(crate) async fn files(args: &Files, common: &Common) -> Result<(), Failure> {
     let (catalog, branch) = super::open_branch(&args.place.root.url, common).await?;
     let snapshot = point::snapshot(&branch, args.place.at.as_deref()).await?;
+    let pin = &snapshot.table(&args.place.table)?.pin;
+    if let Some(address) = catalog.store().address(pin) {
+        let (url, version) = (catalog.object_url(&address.path), address.version.to_string());
+        // As text: no JSON number holds so many digits safely.
+        let document = json!({"dataset": {"format": catalog.store().kind(), "url": url, "version": version}});
+        return print(&if common.json { format!("{document}\n") } else { format!("{url} {version}\n") });
+    }
     let reached = snapshot.reach(&args.place.table).await?;
     let urls: Vec<String> = reached.iter().filter(|reached| reached.data).map(|reached| catalog.object_url(&reached.object.path)).collect();
     if common.json {

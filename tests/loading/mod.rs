@@ -21,6 +21,8 @@ use tempfile::TempDir;
 pub(crate) struct Place {
     files: TempDir,
     lake: Lake,
+    /// The store of a lake that is made.
+    store: &'static str,
 }
 
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub(crate) struct Look {
 impl Place {
     /// In a folder of its own.
     pub(crate) fn folder() -> Self {
-        Self { files: tempfile::tempdir().unwrap(), lake: Lake::Folder }
+        Self { files: tempfile::tempdir().unwrap(), lake: Lake::Folder, store: "parquet" }
     }
 
     /// In a bucket of its own on the shared server.
@@ -52,7 +54,12 @@ impl Place {
 
     #[cfg(feature = "s3")]
     pub(crate) fn in_bucket(bucket: bucket::Bucket) -> Self {
-        Self { files: tempfile::tempdir().unwrap(), lake: Lake::Bucket(bucket) }
+        Self { files: tempfile::tempdir().unwrap(), lake: Lake::Bucket(bucket), store: "parquet" }
+    }
+
+    /// The same place, for a lake of another store.
+    pub(crate) fn of(self, store: &'static str) -> Self {
+        Self { store, ..self }
     }
 
     fn path(&self) -> PathBuf {
@@ -123,6 +130,7 @@ impl Place {
     /// A load of files into tables, not started yet.
     pub(crate) fn load(&self, tables: &[(&str, &Path)]) -> Command {
         let mut command = self.command("load");
+        command.args(["--store", self.store]);
         for (table, file) in tables {
             command.arg("--table").arg(format!("{table}={}", file.display()));
         }

@@ -33,6 +33,7 @@
 //! - [`faults`]: a bad network in front of any backend.
 //! - [`invariants`]: the numbered rules, checked over everything that was written.
 //! - [`lab`]: catalogs over a fixture, as separate processes open them.
+//! - [`values`]: columns of every type.
 //! - [`tap`]: counts requests, finds round trips, kills.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test kit answers by panics")]
@@ -47,6 +48,7 @@ pub mod lab;
 pub mod rows;
 pub mod store;
 pub mod tap;
+pub mod values;
 
 /// Tells a figure, also where a test harness keeps to itself what a passing test prints.
 pub fn report(figure: impl std::fmt::Display) {

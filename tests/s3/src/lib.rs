@@ -1,6 +1,8 @@
 //! Catalogs on a real S3 server, each place a bucket of its own, with or without the fault proxy in between.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot reach its server ends here")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot reach its server ends here")]
+
+pub mod wire;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +21,22 @@ pub fn registry() -> Registry {
     expected.extend(headwater_adapters::EXPECTED);
     Registry::seal(&expected, &[]).unwrap()
 }
+
+/// The scenarios whose set-up is short: a full tail takes 32 commits for each cell, and is tried on memory and on local disk.
+pub const CRASHED: [&str; 12] = [
+    "load: create three tables and append",
+    "load: append to three tables",
+    "load: overwrite",
+    "load: two commits to two tables",
+    "mutation: by key and by a condition, and a load beside it",
+    "mutation: two upserts of one table",
+    "optimize: two tables",
+    "schema: create",
+    "schema: rename",
+    "schema: drop",
+    "schema: recreate",
+    "schema: add columns",
+];
 
 /// The S3 backend of a bucket, as a process opens it that reaches the server at this address.
 pub fn open(server: &Server, address: SocketAddr, bucket: &str) -> OpenedBackend {

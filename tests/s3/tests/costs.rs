@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-#[path = "../../suite/tests/shape/mod.rs"]
-mod shape;
-
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -15,8 +12,8 @@ use headwater_core::authority::HeadRead;
 use headwater_core::head::Head;
 use headwater_core::verify::Depth;
 use headwater_core::{At, Branch, Catalog, Parts};
+use headwater_suite::shape::Shape;
 use headwater_suite_s3::{Buckets, registry};
-use shape::Shape;
 
 const DEPTHS: [u64; 4] = [20, 80, 320, 1_280];
 const WIDTH: usize = 10;

@@ -4,37 +4,20 @@
 
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
 use futures::future::join_all;
-use headwater_bench::proxy::{Fault, Proxy, Rule, Verb};
-use headwater_conformance::fixture::Fixture;
-use headwater_conformance::rows::{numbered, schema};
-use headwater_core::{Catalog, Parts};
-use headwater_suite_s3::{Buckets, registry};
+use headwater_bench::proxy::{Fault, Rule, Verb};
+use headwater_conformance::rows::schema;
+use headwater_core::Catalog;
+use headwater_suite_s3::registry;
+use headwater_suite_s3::wire::{batch, parts, proxied};
 
-/// Enough that requests which do not wait for each other overlap.
+/// What a store in the same region may take.
 const LATENCY: Duration = Duration::from_millis(20);
-
-async fn proxied() -> (Proxy, Buckets) {
-    let proxy = Proxy::before(Buckets::direct().server).await.unwrap();
-    let buckets = Buckets::behind(proxy.addr());
-    buckets.open_fresh().await;
-    (proxy, buckets)
-}
-
-async fn parts(buckets: &Buckets) -> Parts {
-    let backend = buckets.reopen().await;
-    Parts::new(registry(), backend.authority, backend.objects)
-}
-
-fn batch(number: i64) -> RecordBatch {
-    numbered(number..number + 2)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_commits_of_one_process_share_at_most_eight_swaps() {
     let (proxy, buckets) = proxied().await;
-    let main = Catalog::open_or_create(parts(&buckets).await, "parquet").await.unwrap().branch("main").unwrap();
+    let main = Catalog::open_or_create(parts(&buckets, registry()).await, "parquet").await.unwrap().branch("main").unwrap();
     main.transact(|tx| async move {
         for number in 0..64 {
             tx.create_table(&format!("t{number}"), schema()).await?;
@@ -62,7 +45,7 @@ async fn sixty_four_commits_of_one_process_share_at_most_eight_swaps() {
     headwater_conformance::report(format_args!("on {}: 64 commits in {swaps} swaps", buckets.server.name()));
     assert!((1..=8).contains(&swaps), "{swaps} swaps");
     // What another process reads.
-    let cold = Catalog::open(parts(&buckets).await).await.unwrap();
+    let cold = Catalog::open(parts(&buckets, registry()).await).await.unwrap();
     assert!(cold.verify(headwater_core::verify::Depth::Data).await.unwrap().ok());
     let log = cold.branch("main").unwrap().snapshot().await.unwrap().log(100).await.unwrap();
     assert_eq!(log.len(), 65);

@@ -7,7 +7,7 @@ use headwater_conformance::crash;
 use headwater_conformance::fixture::{AuthorityOf, StoreOf};
 use headwater_conformance::lab::Lab;
 use headwater_conformance::{authority, commit, store};
-use headwater_suite_s3::{Buckets, registry};
+use headwater_suite_s3::{Buckets, CRASHED, registry};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_s3_authority_conforms() {
@@ -24,22 +24,6 @@ async fn the_parquet_store_conforms_on_s3() {
 async fn catalogs_on_s3_conform() {
     assert_eq!(commit::run_all(&Lab::new(Buckets::direct(), registry(), "parquet")).await, commit::PROPERTIES.len());
 }
-
-/// The scenarios whose set-up is short: a full tail takes 32 commits for each cell, and is tried on memory and on local disk.
-const CRASHED: [&str; 12] = [
-    "load: create three tables and append",
-    "load: append to three tables",
-    "load: overwrite",
-    "load: two commits to two tables",
-    "mutation: by key and by a condition, and a load beside it",
-    "mutation: two upserts of one table",
-    "optimize: two tables",
-    "schema: create",
-    "schema: rename",
-    "schema: drop",
-    "schema: recreate",
-    "schema: add columns",
-];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_at_any_request_leaves_all_or_nothing_on_s3() {

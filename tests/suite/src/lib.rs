@@ -1,6 +1,14 @@
-//! The backends of this workspace under test, and the registry of what is linked here.
+//! The backends of this workspace under test, the registry of what is linked here, and suites for catalogs of any store.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up its backend ends here")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+pub mod costs;
+pub mod crash;
+pub mod lake;
+pub mod matrix;
+pub mod place;
+pub mod rows;
+pub mod shape;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +27,21 @@ pub fn registry() -> Registry {
     expected.extend(headwater_adapters::EXPECTED);
     Registry::seal(&expected, &[]).unwrap()
 }
+
+/// A store under test.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// What catalogs record.
+    pub store: &'static str,
+    /// Everything the test links, sealed.
+    pub registry: fn() -> Registry,
+    /// The most stages a warm commit to three tables may take where nothing has latency, so that work between requests keeps those apart
+    /// that do not wait for each other.
+    pub stages: usize,
+}
+
+/// The Parquet store.
+pub const PARQUET: Kind = Kind { store: "parquet", registry, stages: 2 };
 
 /// The local backend, each place a folder of its own.
 #[derive(Debug, Default)]

@@ -12,21 +12,10 @@ use headwater_conformance::tap::Tap;
 use headwater_core::verify::Depth;
 use headwater_core::{Catalog, Commit, Error, ErrorKind};
 use headwater_local::sim::{Cut, Fault};
+use headwater_suite::crash::every_adapter_in;
 use headwater_suite::{Local, Simulated, registry};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
-
-async fn every_adapter_in(lab: &Lab) {
-    let adapters: Vec<_> = lab.registry().adapters().map(|adapter| adapter.kind()).collect();
-    assert!(!adapters.is_empty());
-    for kind in adapters {
-        let covered = crash::scenarios::ALL.iter().any(|scenario| scenario.adapter == kind);
-        assert!(covered, "the {} adapter has no crash scenario", kind.name());
-    }
-    let all = crash::run_all(lab).await;
-    assert_eq!(all.len(), 1 + crash::scenarios::ALL.len(), "this store does them all");
-    headwater_conformance::report(format_args!("{}", crash::table(&all)));
-}
 
 #[tokio::test]
 async fn a_crash_at_any_request_leaves_all_or_nothing_in_memory() {

@@ -1,38 +1,13 @@
 //! The fault matrix: everything a network can do to a request, at every request, for every adapter.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-mod matrix;
-mod place;
-
 use headwater_conformance::crash::scenarios::ALL;
-use matrix::{Cells, NewPlace, creation, run};
-use place::Place;
+use headwater_suite::PARQUET;
+use headwater_suite::matrix::{NewPlace, cells};
+use headwater_suite::place::Place;
 
-/// The operations of one adapter, or the creation of a catalog. What a rival makes of a fault is tried in memory: it is the same code, and
-/// every cell on a disk waits for the disk.
-async fn cells(new: NewPlace, adapter: Option<&str>, rivals: &[bool]) {
-    let mut all = Vec::new();
-    match adapter {
-        None => all.push(creation(new).await),
-        Some(adapter) => {
-            for scenario in ALL.iter().filter(|scenario| scenario.adapter.name() == adapter) {
-                all.push(run(new, scenario, rivals).await);
-            }
-        }
-    }
-    let mut sum = Cells { scenario: "all", ..Cells::default() };
-    headwater_conformance::report(format_args!("{}", Cells::HEADER));
-    for cells in &all {
-        headwater_conformance::report(format_args!("{cells}"));
-        assert!(cells.requests > 0 && cells.cells >= 3 * cells.requests && cells.fired == cells.cells, "{cells:?}");
-        sum.add(cells);
-    }
-    headwater_conformance::report(format_args!("{sum}"));
-    assert!(sum.succeeded > 0 && sum.refused > 0 && (sum.unknown > 0) == adapter.is_some(), "a kind of outcome never happened: {sum:?}");
-}
-
-const MEMORY: NewPlace = || Box::pin(Place::memory());
-const LOCAL: NewPlace = || Box::pin(Place::local());
+const MEMORY: NewPlace = || Box::pin(Place::memory(PARQUET));
+const LOCAL: NewPlace = || Box::pin(Place::local(PARQUET));
 
 #[test]
 fn every_adapter_is_in_the_matrix() {

@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod gate;
-mod lake;
-mod rows;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -15,8 +13,9 @@ use headwater_conformance::tap::{Tap, render};
 use headwater_core::head::Head;
 use headwater_core::verify::Depth;
 use headwater_core::{Branch, Catalog, Commit, Error, ErrorKind, Result, TransactOptions, Transaction};
-use lake::Lake;
-use rows::{create, read, row};
+use headwater_suite::PARQUET;
+use headwater_suite::lake::Lake;
+use headwater_suite::rows::{create, read, row};
 use tokio::task::JoinHandle;
 
 const MEMBERS: usize = 64;
@@ -134,14 +133,14 @@ async fn all(commits: Vec<JoinHandle<Result<Commit>>>) -> Vec<Result<Commit>> {
 
 #[tokio::test]
 async fn disjoint_commits_share_swaps_in_memory() {
-    let swaps = disjoint_commits_share_swaps(Lake::memory()).await;
+    let swaps = disjoint_commits_share_swaps(Lake::memory(PARQUET)).await;
     // One that was held up, and groups that split where the journal's tail is full.
     assert!((3..=8).contains(&swaps), "{swaps} swaps");
 }
 
 #[tokio::test]
 async fn disjoint_commits_share_swaps_on_a_local_disk() {
-    let swaps = disjoint_commits_share_swaps(Lake::local()).await;
+    let swaps = disjoint_commits_share_swaps(Lake::local(PARQUET)).await;
     assert!((3..=MEMBERS / 2).contains(&swaps), "{swaps} swaps");
 }
 
@@ -171,7 +170,7 @@ async fn disjoint_commits_share_swaps(lake: Lake) -> usize {
 
 #[tokio::test]
 async fn a_group_splits_where_the_tail_is_full() {
-    let process = Process::start(Lake::memory(), &keys(40)).await;
+    let process = Process::start(Lake::memory(PARQUET), &keys(40)).await;
     let head = async || serde_json::from_slice::<Head>(&process.lake.head().await).unwrap();
     // Until the creation of the tables, a large entry, has left the tail: from here on its length counts, and not its bytes.
     while head().await.segments.is_empty() {
@@ -195,7 +194,7 @@ async fn a_group_splits_where_the_tail_is_full() {
 
 #[tokio::test]
 async fn members_that_touch_one_table_are_all_right_afterwards() {
-    for lake in [Lake::memory(), Lake::local()] {
+    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
         let process = Process::start(lake, &keys(3)).await;
         let first = process.hold_up(&key(0)).await;
         let mut commits = vec![first];
@@ -222,7 +221,7 @@ async fn members_that_touch_one_table_are_all_right_afterwards() {
 
 #[tokio::test]
 async fn a_dropped_caller_cancels_nobody_and_commits_wholly_or_not_at_all() {
-    for lake in [Lake::memory(), Lake::local()] {
+    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
         let process = Process::start(lake, &keys(12)).await;
         // One is dropped while its swap is at the gate, others while they queue, one before it has staged anything.
         let at_gate = process.hold_up(&key(0)).await;
@@ -268,7 +267,7 @@ async fn a_dropped_caller_cancels_nobody_and_commits_wholly_or_not_at_all() {
 
 #[tokio::test]
 async fn a_stale_member_fails_nobody_else() {
-    for lake in [Lake::memory(), Lake::local()] {
+    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
         let process = Process::start(lake, &keys(6)).await;
         let first = process.hold_up(&key(0)).await;
         let puts = process.tap.requests().iter().filter(|request| request.verb == "PUT").count();
@@ -304,7 +303,7 @@ async fn a_stale_member_fails_nobody_else() {
 
 #[tokio::test]
 async fn equal_tokens_settle_as_one_commit() {
-    for lake in [Lake::memory(), Lake::local()] {
+    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
         let process = Process::start(lake, &keys(4)).await;
         let first = process.hold_up(&key(0)).await;
         let twins: Vec<_> = (0..5).map(|_| process.append(token("twin"), vec![key(1), key(2)], 1)).collect();
@@ -324,7 +323,7 @@ async fn equal_tokens_settle_as_one_commit() {
 
 #[tokio::test]
 async fn a_group_that_loses_its_swap_is_published_behind_the_winner() {
-    for lake in [Lake::memory(), Lake::local()] {
+    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
         let process = Process::start(lake, &keys(10)).await;
         let first = process.hold_up(&key(0)).await;
         let mut commits = vec![first];

@@ -3,5 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod interleaving;
-mod place;
 mod tags;
+
+mod place {
+    pub(crate) use headwater_suite::place::{POLICY, options};
+
+    pub(crate) use crate::interleaving::process::Place;
+}

@@ -6,7 +6,6 @@ mod fuel;
 mod image;
 mod json;
 mod mutation;
-mod rows;
 mod scripted;
 
 use std::cell::RefCell;
@@ -21,10 +20,10 @@ use headwater_core::head::TableHead;
 use headwater_core::verify::Depth;
 use headwater_core::{At, Catalog, Error, ErrorKind, Parts, Result, RetryPolicy};
 use headwater_suite::registry;
+use headwater_suite::rows::{read, row};
 use image::{Known, Place};
 use json::Json;
 use mutation::{Dice, mutate_bytes, mutate_json};
-use rows::{read, row};
 use scripted::{known, script};
 
 const SEED: u64 = 0x6865_6164;

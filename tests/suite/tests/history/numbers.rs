@@ -14,7 +14,7 @@ use headwater_core::ids::Mint;
 use headwater_core::json::{decode, encode, sha256};
 use headwater_core::registry::{Part, Registration, StorePart};
 use headwater_core::store::{
-    Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef, unsupported_change,
+    Address, Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef, unsupported_change,
 };
 use headwater_core::{Error, ErrorKind, Result};
 use object_store::path::Path;
@@ -132,6 +132,10 @@ impl DataStore for Numbers {
         let reached =
             |pin: &Pin| Reached { object: Object { path: pin.path.clone(), size: pin.size }, digest: Some(pin.id.clone()), data: true };
         Ok(pins.iter().map(reached).collect())
+    }
+
+    fn address(&self, _: &Pin) -> Option<Address> {
+        None
     }
 
     async fn flush(&self) -> Result<()> {

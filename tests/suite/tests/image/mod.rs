@@ -18,7 +18,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::mutation::Dice;
-use crate::rows::read;
+use headwater_suite::rows::read;
 
 /// One stored thing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

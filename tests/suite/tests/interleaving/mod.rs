@@ -3,7 +3,7 @@
 mod creation;
 mod keys;
 mod nonce;
-mod process;
+pub(crate) mod process;
 mod records;
 mod swaps;
 mod tokens;

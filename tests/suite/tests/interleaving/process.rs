@@ -1,5 +1,6 @@
 //! Processes that share a place, and what it then holds.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use headwater_conformance::faults::{Network, Planned};
@@ -10,7 +11,9 @@ use headwater_core::ids::{Environment, SystemEnvironment, Token};
 use headwater_core::json::Sealed;
 use headwater_core::{Branch, Catalog, Commit, Error, ErrorKind, LogEntry, Parts, Result, RetryPolicy};
 
-use crate::place::{POLICY, Place, options};
+use headwater_suite::{PARQUET, place};
+
+use crate::place::{POLICY, options};
 
 /// One process's handle on a catalog, and its network.
 pub(crate) struct Process {
@@ -19,10 +22,21 @@ pub(crate) struct Process {
     pub(crate) network: Arc<Network>,
 }
 
+/// Where a catalog lives.
+pub(crate) struct Place(place::Place);
+
+impl Deref for Place {
+    type Target = place::Place;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
 impl Place {
     /// An empty place on each authority.
     pub(crate) async fn all() -> [Self; 2] {
-        [Self::memory().await, Self::local().await]
+        [Self(place::Place::memory(PARQUET).await), Self(place::Place::local(PARQUET).await)]
     }
 
     /// A process that has the catalog open.

@@ -7,7 +7,7 @@ use headwater_core::head::StoredBody;
 use headwater_core::{Branch, Result, TransactOptions, Transaction};
 
 use crate::image::{Known, Recorder};
-use crate::rows::{create, row};
+use headwater_suite::rows::{create, row};
 
 /// Its history.
 pub(crate) async fn script(branch: &Branch, seen: &mut Recorder) {

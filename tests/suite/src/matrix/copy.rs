@@ -4,12 +4,12 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use headwater_conformance::crash::Scenario;
 use headwater_conformance::faults::Network;
-use headwater_core::Catalog;
 use headwater_core::authority::{Create, Expected, HeadRead, Swap};
 use headwater_core::name::{BranchName, RecordKey};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
+use crate::Kind;
 use crate::place::Place;
 
 /// Everything a catalog keeps.
@@ -22,9 +22,9 @@ pub(crate) struct Copy {
 
 impl Copy {
     /// The state before a scenario's operation.
-    pub(crate) async fn before(scenario: &Scenario) -> Self {
-        let place = Place::memory().await;
-        let catalog = Catalog::open_or_create(place.parts(&Network::calm()).await, "parquet").await.unwrap();
+    pub(crate) async fn before(scenario: &Scenario, kind: Kind) -> Self {
+        let place = Place::memory(kind).await;
+        let catalog = place.create(&Network::calm()).await.unwrap();
         (scenario.setup)(catalog.branch("main").unwrap()).await.unwrap();
         let (backend, mut copy) = (place.backend().await, Self::default());
         for branch in backend.authority.list_branches().await.unwrap() {

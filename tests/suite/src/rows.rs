@@ -15,12 +15,12 @@ fn schema() -> SchemaRef {
 }
 
 /// One row.
-pub(crate) fn row(writer: i64, number: i64) -> RecordBatch {
+pub fn row(writer: i64, number: i64) -> RecordBatch {
     RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from(vec![writer])), Arc::new(Int64Array::from(vec![number]))]).unwrap()
 }
 
 /// Creates empty tables in one commit.
-pub(crate) async fn create(branch: &Branch, keys: &[String]) {
+pub async fn create(branch: &Branch, keys: &[String]) {
     let creating = branch.transact(|tx| async move {
         for key in keys {
             tx.create_table(key, schema()).await?;
@@ -31,7 +31,7 @@ pub(crate) async fn create(branch: &Branch, keys: &[String]) {
 }
 
 /// Every row of a table, in the order of the scan. The description is read, too: it compares schema and count with the table's head.
-pub(crate) async fn read(snapshot: &Snapshot, key: &str) -> Result<Vec<(i64, i64)>> {
+pub async fn read(snapshot: &Snapshot, key: &str) -> Result<Vec<(i64, i64)>> {
     let described = snapshot.describe(key).await?;
     let mut found = Vec::new();
     for partition in snapshot.scan(key, &Scan::default()).await? {

@@ -4,17 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+/// The shape of one control object.
 #[derive(Debug)]
-pub(crate) struct Shape {
-    pub(crate) bytes: usize,
+pub struct Shape {
+    /// Its size.
+    pub bytes: usize,
     /// Bytes that are no number's.
-    pub(crate) without_numbers: usize,
+    pub without_numbers: usize,
     /// Every number, as it is written, by its path.
-    pub(crate) counters: BTreeMap<String, String>,
+    pub counters: BTreeMap<String, String>,
 }
 
 impl Shape {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    /// Takes it from a JSON text.
+    pub fn of(bytes: &[u8]) -> Self {
         let value: Value = serde_json::from_slice(bytes).unwrap();
         let mut counters = BTreeMap::new();
         visit(&value, String::new(), &mut counters);
@@ -23,7 +26,7 @@ impl Shape {
     }
 
     /// The counters there are, places in lists left out.
-    pub(crate) fn names(&self) -> String {
+    pub fn names(&self) -> String {
         let plain = self.counters.keys().map(|path| path.split('/').filter(|part| part.parse::<u64>().is_err()).collect::<Vec<_>>());
         let names: BTreeSet<String> = plain.map(|parts| parts.join(".")).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")

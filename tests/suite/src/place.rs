@@ -8,59 +8,69 @@ use headwater_conformance::fixture::{Fixture, Memory};
 use headwater_conformance::invariants::{Evidence, Recorder, assert_all};
 use headwater_core::registry::OpenedBackend;
 use headwater_core::verify::Depth;
-use headwater_core::{Catalog, Parts, RetryPolicy, TransactOptions};
-use headwater_suite::{Local, registry};
+use headwater_core::{Catalog, Parts, Result, RetryPolicy, TransactOptions};
+
+use crate::{Kind, Local};
 
 /// No pauses, and few enough attempts that a test can use them up.
-pub(crate) const POLICY: RetryPolicy =
-    RetryPolicy { swaps: 8, prepares: 8, resolves: 3, pause: Duration::ZERO, longest_pause: Duration::ZERO };
+pub const POLICY: RetryPolicy = RetryPolicy { swaps: 8, prepares: 8, resolves: 3, pause: Duration::ZERO, longest_pause: Duration::ZERO };
 
 /// Where a catalog lives.
-pub(crate) struct Place {
-    pub(crate) name: &'static str,
+#[allow(missing_debug_implementations, reason = "fixtures have none")]
+pub struct Place {
+    /// What it is called.
+    pub name: &'static str,
     fixture: Box<dyn Fixture<OpenedBackend>>,
-    pub(crate) recorder: Recorder,
+    /// The store of a catalog here.
+    pub kind: Kind,
+    /// Everything done to its registers.
+    pub recorder: Recorder,
 }
 
 impl Place {
     /// An empty place in memory.
-    pub(crate) async fn memory() -> Self {
-        Self::new("memory", Box::new(Memory::default())).await
+    pub async fn memory(kind: Kind) -> Self {
+        Self::new("memory", kind, Box::new(Memory::default())).await
     }
 
     /// An empty place on a local disk.
-    pub(crate) async fn local() -> Self {
-        Self::new("local", Box::new(Local::default())).await
+    pub async fn local(kind: Kind) -> Self {
+        Self::new("local", kind, Box::new(Local::default())).await
     }
 
-    async fn new(name: &'static str, fixture: Box<dyn Fixture<OpenedBackend>>) -> Self {
+    async fn new(name: &'static str, kind: Kind, fixture: Box<dyn Fixture<OpenedBackend>>) -> Self {
         fixture.open_fresh().await;
-        Self { name, fixture, recorder: Recorder::new() }
+        Self { name, fixture, kind, recorder: Recorder::new() }
     }
 
     /// Its backend, past every network and every record.
-    pub(crate) async fn backend(&self) -> OpenedBackend {
+    pub async fn backend(&self) -> OpenedBackend {
         self.fixture.reopen().await
     }
 
     /// What a process opens the catalog from.
-    pub(crate) async fn parts(&self, network: &Arc<Network>) -> Parts {
+    pub async fn parts(&self, network: &Arc<Network>) -> Parts {
         let backend = self.backend().await;
         let authority = Arc::new(FaultyAuthority::new(self.recorder.record(backend.authority), network.clone()));
         let objects = Arc::new(FaultyObjects::new(backend.objects, network.clone()));
-        Parts { retry: POLICY, ..Parts::new(registry(), authority, objects) }
+        Parts { retry: POLICY, ..Parts::new((self.kind.registry)(), authority, objects) }
+    }
+
+    /// Opens the catalog; creates it where it is not there.
+    pub async fn create(&self, network: &Arc<Network>) -> Result<Catalog> {
+        Catalog::open_or_create(self.parts(network).await, self.kind.store).await
     }
 
     /// Verifies everything and checks every rule.
-    pub(crate) async fn check(&self) {
+    pub async fn check(&self) {
         let catalog = Catalog::open(self.parts(&Network::calm()).await).await.unwrap();
         let report = catalog.verify(Depth::Data).await.unwrap();
         assert!(report.ok(), "{}: {:?}", self.name, report.problems);
-        assert_all(&Evidence::gather(&self.recorder, &self.backend().await, &registry()).await);
+        assert_all(&Evidence::gather(&self.recorder, &self.backend().await, &(self.kind.registry)()).await);
     }
 }
 
 /// A commit under this token.
-pub(crate) fn options(token: &str) -> TransactOptions {
+pub fn options(token: &str) -> TransactOptions {
     TransactOptions { token: Some(token.parse().unwrap()), ..TransactOptions::default() }
 }

@@ -2,15 +2,15 @@
 
 use headwater_conformance::faults::{Network, Planned};
 use headwater_conformance::rows;
-use headwater_core::{Catalog, ErrorKind};
+use headwater_core::ErrorKind;
 
 use super::seen::{Reader, Seen};
 use super::{Cells, FAULTS, NewPlace, calm, requests};
 
 /// Every fault at every request of the creation. Whatever happened, there is one catalog afterwards, it is empty, and it works.
-pub(crate) async fn creation(new: NewPlace) -> Cells {
+pub async fn creation(new: NewPlace) -> Cells {
     let (place, network, reader) = (new().await, Network::calm(), Reader::default());
-    Catalog::open_or_create(place.parts(&network).await, "parquet").await.unwrap();
+    place.create(&network).await.unwrap();
     let requests = requests(&network);
     let mut cells = Cells { scenario: "create a catalog", requests: requests.len(), ..Cells::default() };
     for (verb, nth) in requests {
@@ -18,7 +18,7 @@ pub(crate) async fn creation(new: NewPlace) -> Cells {
             let planned = Planned { verb, nth, fault };
             println!("{}: {planned:?}", cells.scenario);
             let (place, network) = (new().await, Network::planned(&[planned]));
-            let created = Catalog::open_or_create(place.parts(&network).await, "parquet").await;
+            let created = place.create(&network).await;
             cells.cells += 1;
             cells.fired += network.fired().len();
             cells.count(&created);
@@ -27,7 +27,7 @@ pub(crate) async fn creation(new: NewPlace) -> Cells {
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{planned:?}: {error:?}"),
             }
             // The next one completes it, and what arrives late changes nothing of it.
-            let next = Catalog::open_or_create(place.parts(&Network::calm()).await, "parquet").await.unwrap();
+            let next = place.create(&Network::calm()).await.unwrap();
             let main = next.branch("main").unwrap();
             main.transact(|tx| async move { tx.create_table("t", rows::schema()).await.map(drop) }).await.unwrap();
             let before = reader.read(&next).await;

@@ -10,17 +10,18 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use headwater_conformance::crash::Scenario;
+use headwater_conformance::crash::scenarios::ALL;
 use headwater_conformance::faults::{Fault, Meanwhile, Network, Planned, When};
 use headwater_conformance::rows;
 use headwater_core::{Catalog, Commit, Error, ErrorKind, Result, Retry};
 
 use crate::place::{Place, options};
 use copy::Copy;
-pub(crate) use creation::creation;
+pub use creation::creation;
 use seen::{RIVAL, Reader, Seen};
 
 /// Everything a network can do to one request, and to the ones behind it.
-pub(crate) const FAULTS: [Fault; 16] = [
+pub const FAULTS: [Fault; 16] = [
     Fault::RequestsLost(1),
     Fault::RequestsLost(2),
     Fault::RequestsLost(u32::MAX),
@@ -46,21 +47,25 @@ const OPEN: &str = "open";
 const TRIES: usize = 40;
 
 /// A constructor of places.
-pub(crate) type NewPlace = fn() -> futures::future::LocalBoxFuture<'static, Place>;
+pub type NewPlace = fn() -> futures::future::LocalBoxFuture<'static, Place>;
 
 /// What was tried of one operation.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cells {
-    pub(crate) scenario: &'static str,
-    pub(crate) requests: usize,
+pub struct Cells {
+    /// The operation.
+    pub scenario: &'static str,
+    /// Its requests.
+    pub requests: usize,
     /// Planned faults, with and without a rival that commits meanwhile.
-    pub(crate) cells: usize,
+    pub cells: usize,
     /// Those that happened.
-    pub(crate) fired: usize,
-    /// Commits that succeeded, were refused, and had to be settled.
-    pub(crate) succeeded: usize,
-    pub(crate) refused: usize,
-    pub(crate) unknown: usize,
+    pub fired: usize,
+    /// Commits that succeeded.
+    pub succeeded: usize,
+    /// Commits that were refused.
+    pub refused: usize,
+    /// Commits that had to be settled.
+    pub unknown: usize,
 }
 
 impl fmt::Display for Cells {
@@ -71,7 +76,8 @@ impl fmt::Display for Cells {
 }
 
 impl Cells {
-    pub(crate) const HEADER: &'static str = "operation, requests, cells, fired, commits that succeeded, were refused, were unknown";
+    /// Names the columns of a printed line.
+    pub const HEADER: &'static str = "operation, requests, cells, fired, commits that succeeded, were refused, were unknown";
 
     fn count<T>(&mut self, told: &Result<T>) {
         match told {
@@ -81,7 +87,8 @@ impl Cells {
         }
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds up.
+    pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.cells += other.cells;
         self.fired += other.fired;
@@ -151,7 +158,8 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     async fn new(new: NewPlace, scenario: &'a Scenario) -> Self {
-        let mut bench = Self { new, scenario, copy: Copy::before(scenario).await, reader: Reader::default(), outcomes: Vec::new() };
+        let mut bench =
+            Self { new, scenario, copy: Copy::before(scenario, new().await.kind).await, reader: Reader::default(), outcomes: Vec::new() };
         let count = scenario.commits.len();
         for bits in 0..1_usize << count {
             let (which, place): (BTreeSet<usize>, _) = ((0..count).filter(|i| bits >> i & 1 == 1).collect(), bench.place().await);
@@ -254,7 +262,7 @@ fn honest(planned: Planned, outcome: &Result<Commit>) {
 }
 
 /// Every fault at every request of an operation, without and, where asked for, with a rival.
-pub(crate) async fn run(new: NewPlace, scenario: &Scenario, rivals: &[bool]) -> Cells {
+pub async fn run(new: NewPlace, scenario: &Scenario, rivals: &[bool]) -> Cells {
     let bench = Bench::new(new, scenario).await;
     let (place, network) = (bench.place().await, Network::calm());
     let told = operate(&place, &network, scenario).await;
@@ -281,4 +289,27 @@ pub(crate) async fn run(new: NewPlace, scenario: &Scenario, rivals: &[bool]) -> 
         }
     }
     cells
+}
+
+/// The operations of one adapter, or the creation of a catalog. What a rival makes of a fault is tried in memory: it is the same code, and
+/// every cell on a disk waits for the disk.
+pub async fn cells(new: NewPlace, adapter: Option<&str>, rivals: &[bool]) {
+    let mut all = Vec::new();
+    match adapter {
+        None => all.push(creation(new).await),
+        Some(adapter) => {
+            for scenario in ALL.iter().filter(|scenario| scenario.adapter.name() == adapter) {
+                all.push(run(new, scenario, rivals).await);
+            }
+        }
+    }
+    let mut sum = Cells { scenario: "all", ..Cells::default() };
+    headwater_conformance::report(Cells::HEADER);
+    for cells in &all {
+        headwater_conformance::report(cells);
+        assert!(cells.requests > 0 && cells.cells >= 3 * cells.requests && cells.fired == cells.cells, "{cells:?}");
+        sum.add(cells);
+    }
+    headwater_conformance::report(&sum);
+    assert!(sum.succeeded > 0 && sum.refused > 0 && (sum.unknown > 0) == adapter.is_some(), "a kind of outcome never happened: {sum:?}");
 }

@@ -1,0 +1,48 @@
+//! Headwater's Lance data store: every table version a detached Lance version, on any object store.
+//!
+//! Lance finds versions by their number in a chain, and the newest by listing it. Here a branch's head says which version is current, so a
+//! version stands outside any chain: its manifest is written once, under a random number, and the pin in the head names it exactly. Any
+//! Lance client of the same format opens it by that number.
+//!
+//! | operation | requests | round trips in sequence |
+//! |---|---|---|
+//! | append, base known, up to 5 MiB encoded | 2 PUT | 1 |
+//! | append, larger | multipart uploads, then 1 PUT per smaller file and the manifest | |
+//! | rebase, add columns, base known | 1 PUT | 1 |
+//! | create, overwrite | as an append; 1 PUT without rows | 1 |
+//! | describe | 1 GET, none when known | 1 |
+//! | scan | 1 GET for the manifest, none when known; per data file as [`LanceStore`] says | |
+//!
+//! A scan reads a data file of up to 1 MiB in one GET and checks its digest. Of a larger one it reads the end first and then what it needs;
+//! there, size and structure are checked, and the digest is left to `headwater verify --data`.
+
+mod cache;
+mod content;
+mod digests;
+mod engine;
+mod filter;
+mod handler;
+mod scan;
+mod sealed;
+mod stage;
+mod store;
+mod types;
+mod upload;
+mod version;
+mod view;
+
+use std::sync::Arc;
+
+use headwater_core::registry::{Part, Registration, StorePart};
+
+pub use store::LanceStore;
+
+/// This store's entry in the registry.
+pub static REGISTRATION: Registration = Registration {
+    name: store::KIND,
+    part: Part::Store(StorePart {
+        open: |objects, mint| Ok(Arc::new(LanceStore::new(objects, mint)?)),
+        summary: "Lance datasets, a detached version per commit, on any object store",
+    }),
+};
+inventory::submit!(&REGISTRATION);

@@ -1,0 +1,160 @@
+//! Scans: a partition per fragment, with projection, filter and limit pushed down into Lance.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{Schema, SchemaRef};
+use datafusion_expr::Expr;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use headwater_core::filter::Filter;
+use headwater_core::store::{Partition, Scan};
+use headwater_core::{Error, Result};
+use lance_core::datatypes::Schema as LanceSchema;
+use lance_table::format::Fragment;
+
+use crate::engine::Engine;
+use crate::filter::expression;
+use crate::version::Version;
+use crate::view::View;
+use headwater_core::objects::Named;
+
+/// What every partition of one scan shares.
+pub(crate) struct Plan {
+    engine: Arc<Engine>,
+    version: Arc<Version>,
+    /// The asked columns, in the asked order.
+    output: SchemaRef,
+    /// What Lance reads: the asked columns and those of the filter, in the table's order.
+    reads: LanceSchema,
+    filter: Option<(Filter, Expr)>,
+    limit: Option<u64>,
+}
+
+impl Plan {
+    /// Checks what is asked against the table's schema. No request.
+    pub(crate) fn new(engine: Arc<Engine>, version: Arc<Version>, scan: &Scan) -> Result<Self> {
+        let table = version.schema.clone();
+        let output = match &scan.columns {
+            None => table.clone(),
+            Some(columns) => Arc::new(project(&table, columns.iter().map(String::as_str))?),
+        };
+        let mut filter = None;
+        let mut names: Vec<&str> = output.fields().iter().map(|field| field.name().as_str()).collect();
+        if let Some(asked) = &scan.filter {
+            asked.check(&table)?;
+            // A type that has no comparison is the caller's mistake, to be told now and not in the middle of a stream.
+            asked.apply(&RecordBatch::new_empty(Arc::new(project(&table, asked.columns())?)))?;
+            names.extend(asked.columns());
+            filter = Some((asked.clone(), expression(asked)?));
+        }
+        let whole = version.dataset.schema();
+        let fields = whole.fields.iter().filter(|field| names.contains(&field.name.as_str())).cloned().collect();
+        let reads = LanceSchema { fields, metadata: whole.metadata.clone() };
+        Ok(Self { engine, output, reads, filter, limit: scan.limit, version })
+    }
+
+    /// The partitions, in order: fragments that hold rows. Without a filter, those beyond the limit have none.
+    pub(crate) fn partitions(self) -> Vec<Partition> {
+        let plan = Arc::new(self);
+        let mut partitions = Vec::new();
+        let mut rows_before = 0u64;
+        for fragment in plan.version.dataset.fragments().iter() {
+            if plan.limit.is_some_and(|limit| rows_before >= limit) {
+                break;
+            }
+            let rows = fragment.num_rows().unwrap_or_default() as u64;
+            if rows == 0 {
+                continue;
+            }
+            if plan.filter.is_none() {
+                rows_before = rows_before.saturating_add(rows);
+            }
+            let (plan, fragment) = (plan.clone(), fragment.clone());
+            partitions.push(Partition {
+                schema: plan.output.clone(),
+                rows: Some(rows),
+                open: Box::new(move || guard(plan.clone(), fragment.clone())),
+            });
+        }
+        partitions
+    }
+
+    fn named<'a>(&self, key: &'a str) -> Named<'a> {
+        Named { path: key, size: 0 }
+    }
+
+    /// A batch with exactly the asked columns, in their order.
+    fn fit(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        // Lance has filtered already; core decides what a filter means.
+        let filtered = self.filter.as_ref().map(|(filter, _)| filter.apply(batch)).transpose()?;
+        let batch = filtered.as_ref().unwrap_or(batch);
+        let columns = self.output.fields().iter().map(|field| batch.column_by_name(field.name()).cloned());
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns: Option<Vec<_>> = columns.collect();
+        let misfit = || Error::corrupt(&self.version.pin.path, "the rows do not fit the table; run `headwater verify --data`");
+        let fitted = RecordBatch::try_new_with_options(self.output.clone(), columns.ok_or_else(misfit)?, &options);
+        fitted.map_err(|source| misfit().because(source))
+    }
+}
+
+/// These columns of a schema, in this order.
+fn project<'a>(schema: &Schema, columns: impl IntoIterator<Item = &'a str>) -> Result<Schema> {
+    let field = |column: &str| {
+        schema.fields().iter().find(|field| field.name() == column).cloned().ok_or_else(|| {
+            let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            Error::invalid(format!("there is no column {column:?}; the table has {}", known.join(", ")))
+        })
+    };
+    let fields = columns.into_iter().map(field).collect::<Result<Vec<_>>>()?;
+    Ok(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The decoder may panic on bytes no writer wrote. For its caller that is a damaged file, like any other.
+fn guard(plan: Arc<Plan>, fragment: Fragment) -> BoxStream<'static, Result<RecordBatch>> {
+    let key = fragment.files.first().map_or_else(|| plan.version.pin.path.clone(), |file| plan.version.key(file));
+    let limit = plan.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let opened = {
+        let plan = plan.clone();
+        futures::stream::once(async move { open(plan, fragment).await }).try_flatten()
+    };
+    let caught = AssertUnwindSafe(opened).catch_unwind();
+    let batches = caught.map(move |item| item.unwrap_or_else(|_| Err(plan.named(&key).corrupt("the data file cannot be decoded"))));
+    // The limit holds for what the filter passed; once it is reached, nothing more is read.
+    let limited = futures::stream::try_unfold((batches.boxed(), limit), |(mut batches, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        let Some(batch) = batches.try_next().await? else { return Ok(None) };
+        let batch = batch.slice(0, batch.num_rows().min(left));
+        let left = left - batch.num_rows();
+        Ok(Some((batch, (batches, left))))
+    });
+    limited.boxed()
+}
+
+/// Requests: 1 for a data file of up to 1 MiB; otherwise 1 for its footer, and then what Lance needs of it.
+async fn open(plan: Arc<Plan>, fragment: Fragment) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let view = Arc::new(View::reading(&plan.engine.shared, plan.version.sizes(&fragment)?));
+    let key = fragment.files.first().map_or_else(|| plan.version.pin.path.clone(), |file| plan.version.key(file));
+    let failed = {
+        let (view, plan) = (view.clone(), plan.clone());
+        move |error: lance::Error| match view.failure() {
+            Some(failure) => failure,
+            // The bytes were read, and make no sense.
+            None => plan.named(&key).corrupt("the data file cannot be decoded").because(error),
+        }
+    };
+    let dataset = plan.engine.through(&plan.version.dataset, view);
+    let mut scanner = dataset.scan();
+    scanner.project_with_schema(&plan.reads).map_err(&failed)?;
+    scanner.with_fragments(vec![fragment]).scan_in_order(true);
+    match (&plan.filter, plan.limit) {
+        (Some((_, expression)), _) => drop(scanner.filter_expr(expression.clone())),
+        (None, Some(limit)) => drop(scanner.limit(Some(i64::try_from(limit).unwrap_or(i64::MAX)), None).map_err(&failed)?),
+        (None, None) => {}
+    }
+    let batches = scanner.try_into_stream().await.map_err(&failed)?;
+    Ok(batches.map(move |batch| plan.fit(&batch.map_err(&failed)?)).boxed())
+}

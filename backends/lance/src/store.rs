@@ -1,0 +1,281 @@
+//! The store: the [`DataStore`] over Lance.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt};
+use headwater_core::ids::Mint;
+use headwater_core::schema::schema_hash;
+use headwater_core::store::{
+    Address, Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Scan, Staged, TableRef, unsupported_change,
+};
+use headwater_core::{Error, Result};
+use lance::dataset::transaction::Operation;
+use lance_table::format::Fragment;
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use crate::cache::Cache;
+use crate::content::Content;
+use crate::engine::Engine;
+use crate::scan::Plan;
+use crate::stage::{Base, Stage, Written};
+use crate::types;
+use crate::version::{Place, Version};
+use crate::view::File;
+use headwater_core::objects::{Named, Objects};
+
+pub(crate) const KIND: &str = "lance";
+
+/// Versions kept open, by the size of their manifests.
+const VERSIONS_BYTES: u64 = 32 << 20;
+/// Manifests read side by side.
+const PARALLEL_READS: usize = 16;
+
+/// Tables as Lance datasets on an object store.
+///
+/// A version is a *detached* Lance version: a manifest of its own, which no chain of versions leads to. A pin names its manifest, the
+/// manifest's size and the SHA-256 digest of its bytes; the manifest names the data files, and those of up to 5 MiB carry size and digest in
+/// their names. What does not match is `Corrupt`, and so is anything missing that a pin reaches.
+///
+/// Every object is written once, under a fresh name, and never changed. Lance itself reaches the object store through a view that neither
+/// lists nor overwrites nor deletes.
+///
+/// Cancellation: a dropped stage leaves unreferenced objects at most.
+#[derive(Debug)]
+pub struct LanceStore {
+    engine: Arc<Engine>,
+    versions: Cache<Pin, Arc<Version>>,
+}
+
+/// What a rebase needs: the fragments an append brought, the columns they have, and their files, which are written.
+#[derive(Debug)]
+struct Appended {
+    fragments: Vec<Fragment>,
+    columns: Vec<(i32, String)>,
+    files: Vec<File>,
+}
+
+impl LanceStore {
+    /// A store whose keys begin at the object store's root. No request.
+    ///
+    /// Errors with `Unsupported` where Lance cannot be set up.
+    pub fn new(objects: Arc<dyn ObjectStore>, mint: &Mint) -> Result<Self> {
+        Ok(Self { engine: Arc::new(Engine::new(Objects(objects), mint)?), versions: Cache::new(VERSIONS_BYTES) })
+    }
+
+    /// The version a pin names. 1 request, or none if it was written or read before and is still known.
+    async fn version(&self, pin: &Pin) -> Result<Arc<Version>> {
+        if let Some(version) = self.versions.get(pin) {
+            return Ok(version);
+        }
+        let version = Version::open(&self.engine, pin).await?;
+        Ok(self.know(version))
+    }
+
+    fn know(&self, version: Version) -> Arc<Version> {
+        let version = Arc::new(version);
+        self.versions.put(version.pin.clone(), version.clone(), version.pin.size);
+        version
+    }
+
+    async fn base(&self, table: TableRef, base: Option<&Pin>) -> Result<Arc<Version>> {
+        let base = base.ok_or_else(|| Error::invalid("only a table's creation has no base version"))?;
+        own(table, base)?;
+        self.version(base).await
+    }
+
+    async fn append(&self, version: &Version, rows: headwater_core::store::Rows) -> Result<Staged> {
+        let stage = Stage::new(&self.engine, Base::of(version));
+        let written = stage.write(rows).await?;
+        let files = written.files.iter().map(File::without_bytes).collect();
+        let appended = Appended { fragments: written.fragments.clone(), columns: columns(version), files };
+        let mut staged = if written.fragments.is_empty() {
+            // The base and nothing is the base.
+            staged(version, 0, written.content)
+        } else {
+            self.add(stage, written).await?
+        };
+        staged.carry = Some(Arc::new(appended));
+        Ok(staged)
+    }
+
+    /// Puts rows after the stage's base.
+    async fn add(&self, stage: Stage<'_>, written: Written) -> Result<Staged> {
+        let (changed, content) = (written.rows, written.content);
+        let version = stage.commit(Operation::Append { fragments: written.fragments }, written.files).await?;
+        Ok(staged(&self.know(version), changed, content))
+    }
+
+    async fn fill(&self, base: Base, rows: headwater_core::store::Rows) -> Result<Staged> {
+        let stage = Stage::new(&self.engine, base);
+        let written = stage.write(rows).await?;
+        self.add(stage, written).await
+    }
+
+    async fn add_columns(&self, version: &Version, asked: &SchemaRef) -> Result<Staged> {
+        let added = added(&version.schema, asked)?;
+        let manifest = version.dataset.manifest();
+        let unusable = |source| Error::invalid("Lance cannot add these columns").because(source);
+        let mut schema = manifest.schema.merge(&added).map_err(unusable)?;
+        schema.try_set_field_id(Some(manifest.max_field_id())).map_err(unusable)?;
+        let fragments = version.dataset.fragments().to_vec();
+        let operation = Operation::Merge { fragments, schema, preserves_nullability: true };
+        let stage = Stage::new(&self.engine, Base::of(version));
+        let version = self.know(stage.commit(operation, Vec::new()).await?);
+        let content = Content::new(&version.schema).digest();
+        Ok(staged(&version, 0, content))
+    }
+}
+
+/// Refuses a base of another table or another life of it: a new incarnation shares no object with an older one.
+fn own(table: TableRef, base: &Pin) -> Result<()> {
+    if base.path.strip_prefix(&table.folder()).is_some_and(|rest| rest.starts_with('/')) {
+        return Ok(());
+    }
+    Err(Error::invalid("the base version is not one of this table's incarnation").at("object", &base.path))
+}
+
+fn staged(version: &Version, changed: u64, content: String) -> Staged {
+    Staged {
+        pin: version.pin.clone(),
+        schema: version.schema.clone(),
+        rows: version.rows,
+        changed,
+        content,
+        durability: Durability::Durable,
+        carry: None,
+    }
+}
+
+/// A version's columns as its data files know them.
+fn columns(version: &Version) -> Vec<(i32, String)> {
+    version.dataset.schema().fields_pre_order().map(|field| (field.id, field.name.clone())).collect()
+}
+
+#[async_trait]
+impl DataStore for LanceStore {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn check_schema(&self, schema: &SchemaRef) -> Result<()> {
+        types::check_schema(schema)
+    }
+
+    #[tracing::instrument(level = "debug", skip_all, fields(change = change.name()))]
+    async fn stage(&self, table: TableRef, base: Option<&Pin>, change: Change) -> Result<Staged> {
+        match change {
+            Change::Create(rows) => {
+                if base.is_some() {
+                    return Err(Error::invalid("a table is created without a base version"));
+                }
+                types::check_schema(&rows.schema)?;
+                let base = Base::none(&self.engine, table.folder(), &rows.schema).await?;
+                self.fill(base, rows).await
+            }
+            Change::Overwrite(rows) => {
+                let version = self.base(table, base).await?;
+                self.fill(Base::emptied(&self.engine, &version).await?, rows).await
+            }
+            Change::Append(rows) => self.append(&*self.base(table, base).await?, rows).await,
+            Change::AddColumns(schema) => self.add_columns(&*self.base(table, base).await?, &schema).await,
+            Change::Delete(_) | Change::Update { .. } | Change::ByKey { .. } | Change::Rewrite => Err(unsupported_change(self, &change)),
+        }
+    }
+
+    #[tracing::instrument(level = "debug", skip_all)]
+    async fn rebase(&self, table: TableRef, before: &Staged, base: &Pin) -> Result<Option<Staged>> {
+        own(table, base)?;
+        let Some(appended) = before.carry.as_ref().and_then(|carry| carry.downcast_ref::<Appended>()) else { return Ok(None) };
+        let version = self.version(base).await?;
+        if own(table, &before.pin).is_err() || version.schema.fields() != before.schema.fields() || columns(&version) != appended.columns {
+            return Ok(None);
+        }
+        let ours: Vec<&str> = appended.fragments.iter().flat_map(|fragment| &fragment.files).map(|file| file.path.as_str()).collect();
+        let mut theirs = version.dataset.fragments().iter().flat_map(|fragment| &fragment.files);
+        if theirs.any(|file| ours.contains(&file.path.as_str())) {
+            return Err(Error::invalid("the base holds these rows already").at("object", &base.path));
+        }
+        let mut after = before.clone();
+        if ours.is_empty() {
+            (after.pin, after.rows) = (base.clone(), version.rows);
+            return Ok(Some(after));
+        }
+        let stage = Stage::new(&self.engine, Base::of(&version));
+        let operation = Operation::Append { fragments: appended.fragments.clone() };
+        let version = self.know(stage.commit(operation, appended.files.clone()).await?);
+        (after.pin, after.rows) = (version.pin.clone(), version.rows);
+        Ok(Some(after))
+    }
+
+    async fn describe(&self, pin: &Pin) -> Result<Description> {
+        let version = self.version(pin).await?;
+        Ok(Description { schema: version.schema.clone(), rows: version.rows, bytes: version.bytes, files: version.files })
+    }
+
+    #[tracing::instrument(level = "debug", skip_all)]
+    async fn scan(&self, pin: &Pin, scan: &Scan) -> Result<Vec<Partition>> {
+        let version = self.version(pin).await?;
+        Ok(Plan::new(self.engine.clone(), version, scan)?.partitions())
+    }
+
+    async fn reach(&self, pins: &[Pin]) -> Result<Vec<Reached>> {
+        let mut reached: BTreeMap<String, Reached> = BTreeMap::new();
+        let opened: Vec<_> = pins.iter().map(|pin| self.version(pin)).collect();
+        let mut versions = futures::stream::iter(opened).buffered(PARALLEL_READS);
+        while let Some(version) = versions.try_next().await? {
+            for one in version.reach()? {
+                let path = one.object.path.clone();
+                match reached.insert(path.clone(), one.clone()) {
+                    Some(other) if other != one => {
+                        return Err(Error::corrupt(path, "two versions disagree about the object; run `headwater verify --data`"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(reached.into_values().collect())
+    }
+
+    fn address(&self, pin: &Pin) -> Option<Address> {
+        Place::parse(&pin.path).map(|place| Address { path: place.root, version: place.version })
+    }
+
+    async fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<Object>> {
+        let listed = self.engine.shared.objects.0.list(Some(&Path::from("data")));
+        let objects = listed.map_ok(|meta| Object { path: meta.location.to_string(), size: meta.size });
+        objects.try_collect().await.map_err(|error: object_store::Error| Error::from(error).during("list"))
+    }
+
+    async fn reclaim(&self, paths: Vec<String>) -> Result<()> {
+        let outside = |path| Error::invalid("only objects below data/ can be reclaimed").at("object", path);
+        let keys = paths.iter().map(|path| Named { path, size: 0 }.key().map_err(|_| outside(path))).collect::<Result<Vec<_>>>()?;
+        let mut deleted = self.engine.shared.objects.0.delete_stream(futures::stream::iter(keys.into_iter().map(Ok)).boxed());
+        while let Some(result) = deleted.next().await {
+            match result {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(Error::from(error).during("reclaim")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The new columns, if the base's stand before them exactly.
+fn added(base: &SchemaRef, asked: &SchemaRef) -> Result<arrow_schema::Schema> {
+    let kept = base.fields().len();
+    let prefix = asked.fields().iter().take(kept).cloned().collect::<Vec<_>>();
+    if schema_hash(&arrow_schema::Schema::new(prefix)) != schema_hash(base) {
+        return Err(Error::invalid("columns can only be added at the end of the table's; the others must stay as they are"));
+    }
+    let new: Vec<arrow_schema::Field> = asked.fields().iter().skip(kept).map(|field| field.as_ref().clone()).collect();
+    types::check_schema(headwater_core::schema::with_columns(base, &new)?.as_ref())?;
+    Ok(arrow_schema::Schema::new(new))
+}

@@ -1,0 +1,54 @@
+"""A client that knows nothing of Headwater opens a table's Lance versions: now, and as it was before three more commits."""
+
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+
+import lance
+
+headwater = sys.argv[1]
+
+
+def run(*arguments):
+    return subprocess.run([headwater, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def rows(lake, table, *at):
+    dataset = json.loads(run("files", lake, table, *at, "--json"))["dataset"]
+    assert dataset["format"] == "lance"
+    opened = lance.dataset(dataset["url"], version=int(dataset["version"]))
+    assert opened.version == int(dataset["version"])
+    found = opened.to_table()
+    assert opened.count_rows() == found.num_rows
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+with tempfile.TemporaryDirectory() as folder:
+    lake = f"{folder}/lake"
+    penguins = "penguins=examples/data/penguins.csv"
+    run("load", lake, "--store", "lance", "--null", "NA", "--table", penguins, "--table", "airports=examples/data/airports.csv")
+    for table, count in (("penguins", 344), ("airports", 3376)):
+        found = rows(lake, table)
+        with open(f"examples/data/{table}.csv", newline="") as source:
+            expected = list(csv.reader(source))[1:]
+        assert len(found) == len(expected) == count
+        for have, want in zip(found, expected):
+            assert len(have) == len(want)
+            for value, text in zip(have, want):
+                if text in ("NA", ""):
+                    assert value is None, (value, text)
+                elif isinstance(value, (int, float)):
+                    assert value == float(text), (value, text)
+                else:
+                    assert value == text, (value, text)
+    first = rows(lake, "penguins")
+    run("load", lake, "--null", "NA", "--table", penguins)
+    run("load", lake, "--null", "NA", "--mode", "overwrite", "--table", penguins)
+    run("table", "add-column", lake, "penguins", "--column", "note varchar")
+    assert rows(lake, "penguins", "--at", "1") == first
+    assert rows(lake, "penguins", "--at", "2") == first + first
+    assert rows(lake, "penguins", "--at", "3") == first
+    assert rows(lake, "penguins") == [row + (None,) for row in first]
+print(f"pylance {lance.__version__} read the same rows at four snapshots")

@@ -1,0 +1,105 @@
+//! What commits cost at growing depths: the suite of every store, with its numbers, and what Lance itself adds to them.
+
+use std::sync::Arc;
+
+use headwater_conformance::tap::{Request, Tap, TapObjects, render, stages};
+use headwater_core::Catalog;
+use headwater_core::ids::{Mint, SystemEnvironment};
+use headwater_core::store::{DataStore, Pin, Scan};
+use headwater_suite::costs::costs_do_not_grow_with_depth;
+use headwater_suite::lake::Lake;
+use headwater_suite::rows::{create, row};
+use headwater_suite_s3::wire::three_tables_are_seven_requests;
+
+use crate::LANCE;
+
+#[tokio::test]
+async fn costs_do_not_grow_with_depth_in_memory() {
+    costs_do_not_grow_with_depth(&Lake::memory(LANCE)).await;
+}
+
+#[tokio::test]
+async fn costs_do_not_grow_with_depth_on_a_local_disk() {
+    costs_do_not_grow_with_depth(&Lake::local(LANCE)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_to_three_tables_is_seven_requests_in_two_round_trips_at_any_depth_on_s3() {
+    three_tables_are_seven_requests(LANCE.registry, LANCE.store).await;
+}
+
+const DEPTHS: [u64; 3] = [1, 200, 1_000];
+
+/// A store that knows nothing yet, with a tap on its requests.
+fn cold(lake: &Lake) -> (Arc<dyn DataStore>, Arc<Tap>) {
+    let tap = Tap::new();
+    let part = *(lake.kind.registry)().store(lake.kind.store).unwrap();
+    let objects = Arc::new(TapObjects::new(lake.objects.clone(), tap.clone()));
+    ((part.open)(objects, &Mint::new(Arc::new(SystemEnvironment))).unwrap(), tap)
+}
+
+fn verbs(requests: &[Request]) -> Vec<&'static str> {
+    let mut verbs: Vec<_> = requests.iter().map(|request| request.verb).collect();
+    verbs.sort_unstable();
+    verbs
+}
+
+/// A pinned version opens cold in one request, whose bytes are its manifest's, and reads in one more per data file.
+async fn cold_open(lake: &Lake, pin: &Pin, files: usize) {
+    let (store, tap) = cold(lake);
+    assert_eq!(store.describe(pin).await.unwrap().rows, files as u64);
+    let requests = tap.requests();
+    assert_eq!((verbs(&requests), requests[0].received as u64), (vec!["GET"], pin.size), "{}", render(&requests));
+    tap.clear();
+    let partitions = store.scan(pin, &Scan::default()).await.unwrap();
+    assert_eq!((partitions.len(), tap.requests().len()), (files, 0), "a scan asks for nothing before it is read");
+    for (read, partition) in partitions.iter().enumerate().take(20) {
+        headwater_conformance::rows::collect(std::slice::from_ref(partition)).await.unwrap();
+        assert_eq!(verbs(&tap.requests()), vec!["GET"; read + 1], "{}", render(&tap.requests()));
+    }
+}
+
+/// One table, one row a commit.
+async fn one_table(lake: &Lake) {
+    let (branch, tap) = lake.open().await;
+    create(&branch, &["t".to_owned()]).await;
+    let (mut depth, mut measured) = (0, Vec::new());
+    for wanted in DEPTHS {
+        let mut requests = Vec::new();
+        while depth < wanted {
+            tap.clear();
+            branch.transact(|tx| async move { tx.append(&tx.table("t").await?, row(1, depth as i64)).await }).await.unwrap();
+            depth += 1;
+            requests = tap.requests();
+            let spilled = requests.iter().filter(|request| request.verb == "CREATE record").count();
+            assert!(
+                requests.len() == 3 + spilled && (2..=2 + spilled).contains(&stages(&requests)),
+                "at depth {depth}:\n{}",
+                render(&requests)
+            );
+            assert!(!requests.iter().any(|request| request.verb.starts_with("LIST") || request.verb == "GET"), "{}", render(&requests));
+        }
+        let pin = branch.snapshot().await.unwrap().table("t").unwrap().pin.clone();
+        cold_open(lake, &pin, wanted as usize).await;
+        let sent = requests.iter().map(|request| request.sent).sum::<usize>();
+        println!("{} depth {wanted}: {} requests, {sent} B sent, manifest {} B", lake.name, requests.len(), pin.size);
+        measured.push((wanted, pin.size));
+    }
+    // The manifest grows with its fragments, and with nothing else.
+    let per_fragment = |a: (u64, u64), b: (u64, u64)| (b.1 - a.1) as f64 / (b.0 - a.0) as f64;
+    let (early, late) = (per_fragment(measured[0], measured[1]), per_fragment(measured[1], measured[2]));
+    println!("{} manifest bytes per fragment: {early:.1} and {late:.1}", lake.name);
+    assert!(early > 50.0 && late > 50.0 && late < 220.0 && (early - late).abs() < 8.0, "{measured:?}");
+    let verified = Catalog::open(lake.parts(&Tap::new())).await.unwrap().verify(headwater_core::verify::Depth::Data).await.unwrap();
+    assert!(verified.ok() && verified.reclaimable_objects == 0, "{verified:?}");
+}
+
+#[tokio::test]
+async fn one_table_costs_three_requests_in_two_round_trips_at_any_depth_in_memory() {
+    one_table(&Lake::memory(LANCE)).await;
+}
+
+#[tokio::test]
+async fn one_table_costs_three_requests_in_two_round_trips_at_any_depth_on_a_local_disk() {
+    one_table(&Lake::local(LANCE)).await;
+}

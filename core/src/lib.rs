@@ -5,6 +5,7 @@ pub mod authority;
 mod branch;
 pub mod catalog;
 mod commit;
+pub mod edit;
 pub mod error;
 pub mod filter;
 pub mod head;

@@ -1,6 +1,6 @@
 //! Lance, set up so that it reaches nothing but the object store it was given.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use object_store::path::Path;
 use url::Url;
 
 use crate::handler::Pinned;
+use crate::version::Reachable;
 use crate::view::{Shared, View};
 use headwater_core::objects::Objects;
 
@@ -49,7 +50,7 @@ impl Engine {
     pub(crate) fn new(objects: Objects, mint: &Mint) -> Result<Self> {
         let shared = Arc::new(Shared::new(objects, mint.clone(), FILES_BYTES));
         let location = Url::parse(&format!("{SCHEME}:///")).map_err(|source| unusable().because(source))?;
-        let idle = lance_store(Arc::new(View::reading(&shared, BTreeMap::new())), location);
+        let idle = lance_store(Arc::new(View::reading(&shared, Reachable::default())), location);
         let registry = ObjectStoreRegistry::empty();
         registry.insert(SCHEME, Arc::new(Provider(shared.clone())));
         let session = Arc::new(Session::new(INDEX_BYTES, METADATA_BYTES, Arc::new(registry)));
@@ -78,7 +79,9 @@ impl Engine {
     pub(crate) async fn empty(&self, root: &str, schema: Schema, config: HashMap<String, String>) -> lance::Result<Dataset> {
         let mut manifest = Manifest::new(schema, Arc::default(), DataStorageFormat::new(FORMAT), HashMap::new());
         manifest.config = config;
-        let view = View::reading(&self.shared, BTreeMap::new());
+        // A fragment keeps its place by its number, and zero is none to choose.
+        manifest.max_fragment_id = Some(0);
+        let view = View::reading(&self.shared, Reachable::default());
         self.load(root, Some(manifest), None, Pinned::default(), Arc::new(view)).await
     }
 
@@ -117,6 +120,6 @@ struct Provider(Arc<Shared>);
 #[async_trait]
 impl ObjectStoreProvider for Provider {
     async fn new_store(&self, base_path: Url, _: &ObjectStoreParams) -> lance_core::Result<ObjectStore> {
-        Ok(lance_store(Arc::new(View::reading(&self.0, BTreeMap::new())), base_path))
+        Ok(lance_store(Arc::new(View::reading(&self.0, Reachable::default())), base_path))
     }
 }

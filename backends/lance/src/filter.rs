@@ -5,13 +5,27 @@ use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use datafusion_common::{Column, DataFusionError, ScalarValue};
+use datafusion_expr::expr::InList;
 use datafusion_expr::{BinaryExpr, Expr, Operator, lit};
 use headwater_core::filter::{Comparison, Filter};
 use headwater_core::{Error, Result};
 
+/// Values listed one by one, at most.
+const MAX_LISTED: usize = 10_000;
+
 /// A condition that holds for every row that the filter passes, and for few others. The filter decides about those.
 pub(crate) fn expression(filter: &Filter) -> Result<Expr> {
     convert(filter, false)
+}
+
+/// That a column has one of these values, none of which is null. `None` where they are too many to be listed.
+pub(crate) fn one_of(name: &str, values: &ArrayRef) -> Result<Option<Expr>> {
+    if values.len() > MAX_LISTED {
+        return Ok(None);
+    }
+    let value = |i| ScalarValue::try_from_array(values, i).map(|value| Expr::Literal(value, None)).map_err(unusable);
+    let list = (0..values.len()).map(value).collect::<Result<Vec<_>>>()?;
+    Ok(Some(Expr::InList(InList { expr: Box::new(column(name)), list, negated: false })))
 }
 
 /// The filter, or its opposite. What cannot be said exactly becomes true, and so there may be no `NOT` around anything.

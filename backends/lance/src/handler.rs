@@ -11,7 +11,7 @@ use object_store::ObjectStore as OSObjectStore;
 use object_store::path::Path;
 
 use crate::digests;
-use crate::view::File;
+use crate::sealed::Sealed;
 
 /// With these bits, a detached version's number, which is random, has twenty digits.
 const TWENTY_DIGITS: u64 = 0b11 << 62;
@@ -22,8 +22,8 @@ const TWENTY_DIGITS: u64 = 0b11 << 62;
 pub(crate) struct Pinned {
     /// Size and identity of the manifest, where there is one yet.
     pub(crate) pin: Option<(u64, String)>,
-    /// Data files of the stage that are too large to be named by their digest.
-    pub(crate) streamed: Vec<File>,
+    /// Objects of the stage whose names do not say their digest, by their keys below the table's folder.
+    pub(crate) new: Vec<(String, Sealed)>,
 }
 
 #[async_trait]
@@ -78,15 +78,16 @@ impl CommitHandler for Pinned {
         object_store: &ObjectStore,
         manifest_writer: ManifestWriter,
         naming_scheme: ManifestNamingScheme,
-        transaction: Option<Transaction>,
+        _: Option<Transaction>,
     ) -> std::result::Result<ManifestLocation, CommitError> {
-        // The manifest holds its transaction; a file beside it would be one more request, and one more object for a pin to reach.
+        // Lance's record of what was done is for writers that rebase on a version. Here nobody does, and for a compaction it is as long as
+        // the list of what was compacted; a file of its own would be one more request, and one more object for a pin to reach.
         manifest.transaction_file = None;
-        digests::record(manifest, &self.streamed);
+        digests::record(manifest, indices.as_deref().unwrap_or_default(), &self.new);
         // Numbers of one length, so that pins have one length, too.
         manifest.version |= TWENTY_DIGITS;
         let path = naming_scheme.manifest_path(base_path, manifest.version);
-        let written = manifest_writer(object_store, manifest, indices, &path, transaction).await?;
+        let written = manifest_writer(object_store, manifest, indices, &path, None).await?;
         Ok(ManifestLocation {
             version: manifest.version,
             path,

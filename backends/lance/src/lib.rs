@@ -10,6 +10,8 @@
 //! | append, larger | multipart uploads, then 1 PUT per smaller file and the manifest | |
 //! | rebase, add columns, base known | 1 PUT | 1 |
 //! | create, overwrite | as an append; 1 PUT without rows | 1 |
+//! | delete, update, change by key | a scan of what decides; 1 GET for each touched fragment that lacks rows already; then 1 PUT for each touched fragment, 1 for new rows, 1 for the manifest | 2 and the scan's |
+//! | optimize | a scan of the fragments that are written anew, 1 PUT for each new one, 1 for the manifest | 1 and the scan's |
 //! | describe | 1 GET, none when known | 1 |
 //! | scan | 1 GET for the manifest, none when known; per data file as [`LanceStore`] says | |
 //!
@@ -17,11 +19,13 @@
 //! there, size and structure are checked, and the digest is left to `headwater verify --data`.
 
 mod cache;
+mod compact;
 mod content;
 mod digests;
 mod engine;
 mod filter;
 mod handler;
+mod mutate;
 mod scan;
 mod sealed;
 mod stage;

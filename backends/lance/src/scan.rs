@@ -49,9 +49,7 @@ impl Plan {
             names.extend(asked.columns());
             filter = Some((asked.clone(), expression(asked)?));
         }
-        let whole = version.dataset.schema();
-        let fields = whole.fields.iter().filter(|field| names.contains(&field.name.as_str())).cloned().collect();
-        let reads = LanceSchema { fields, metadata: whole.metadata.clone() };
+        let reads = reads(&version, &names);
         Ok(Self { engine, output, reads, filter, limit: scan.limit, version })
     }
 
@@ -75,14 +73,10 @@ impl Plan {
             partitions.push(Partition {
                 schema: plan.output.clone(),
                 rows: Some(rows),
-                open: Box::new(move || guard(plan.clone(), fragment.clone())),
+                open: Box::new(move || partition(plan.clone(), fragment.clone())),
             });
         }
         partitions
-    }
-
-    fn named<'a>(&self, key: &'a str) -> Named<'a> {
-        Named { path: key, size: 0 }
     }
 
     /// A batch with exactly the asked columns, in their order.
@@ -111,16 +105,17 @@ fn project<'a>(schema: &Schema, columns: impl IntoIterator<Item = &'a str>) -> R
     Ok(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The decoder may panic on bytes no writer wrote. For its caller that is a damaged file, like any other.
-fn guard(plan: Arc<Plan>, fragment: Fragment) -> BoxStream<'static, Result<RecordBatch>> {
-    let key = fragment.files.first().map_or_else(|| plan.version.pin.path.clone(), |file| plan.version.key(file));
+/// The asked columns of a fragment, filtered, up to the limit.
+fn partition(plan: Arc<Plan>, fragment: Fragment) -> BoxStream<'static, Result<RecordBatch>> {
     let limit = plan.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let opened = {
-        let plan = plan.clone();
-        futures::stream::once(async move { open(plan, fragment).await }).try_flatten()
+    let read = Read {
+        columns: plan.reads.clone(),
+        fragments: Some(vec![fragment]),
+        filter: plan.filter.as_ref().map(|(_, expression)| expression.clone()),
+        limit: plan.limit,
+        addresses: false,
     };
-    let caught = AssertUnwindSafe(opened).catch_unwind();
-    let batches = caught.map(move |item| item.unwrap_or_else(|_| Err(plan.named(&key).corrupt("the data file cannot be decoded"))));
+    let batches = read.start(&plan.engine, &plan.version).map(move |batch| plan.fit(&batch?));
     // The limit holds for what the filter passed; once it is reached, nothing more is read.
     let limited = futures::stream::try_unfold((batches.boxed(), limit), |(mut batches, left)| async move {
         if left == 0 {
@@ -134,27 +129,75 @@ fn guard(plan: Arc<Plan>, fragment: Fragment) -> BoxStream<'static, Result<Recor
     limited.boxed()
 }
 
-/// Requests: 1 for a data file of up to 1 MiB; otherwise 1 for its footer, and then what Lance needs of it.
-async fn open(plan: Arc<Plan>, fragment: Fragment) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-    let view = Arc::new(View::reading(&plan.engine.shared, plan.version.sizes(&fragment)?));
-    let key = fragment.files.first().map_or_else(|| plan.version.pin.path.clone(), |file| plan.version.key(file));
-    let failed = {
-        let (view, plan) = (view.clone(), plan.clone());
-        move |error: lance::Error| match view.failure() {
-            Some(failure) => failure,
-            // The bytes were read, and make no sense.
-            None => plan.named(&key).corrupt("the data file cannot be decoded").because(error),
-        }
-    };
-    let dataset = plan.engine.through(&plan.version.dataset, view);
-    let mut scanner = dataset.scan();
-    scanner.project_with_schema(&plan.reads).map_err(&failed)?;
-    scanner.with_fragments(vec![fragment]).scan_in_order(true);
-    match (&plan.filter, plan.limit) {
-        (Some((_, expression)), _) => drop(scanner.filter_expr(expression.clone())),
-        (None, Some(limit)) => drop(scanner.limit(Some(i64::try_from(limit).unwrap_or(i64::MAX)), None).map_err(&failed)?),
-        (None, None) => {}
+/// What Lance reads in one go, in the rows' order.
+pub(crate) struct Read {
+    pub(crate) columns: LanceSchema,
+    /// All, if `None`.
+    pub(crate) fragments: Option<Vec<Fragment>>,
+    /// Lance may pass rows that do not match: see [`expression`].
+    pub(crate) filter: Option<Expr>,
+    pub(crate) limit: Option<u64>,
+    /// Whether a last column says where each row is.
+    pub(crate) addresses: bool,
+}
+
+impl Read {
+    /// Nothing happens before the stream's first poll.
+    ///
+    /// Requests: 1 for a data file of up to 1 MiB; otherwise 1 for its footer, and then what Lance needs of it; 1 for each list of deleted
+    /// rows. None for what is cached.
+    pub(crate) fn start(self, engine: &Arc<Engine>, version: &Arc<Version>) -> BoxStream<'static, Result<RecordBatch>> {
+        let first = self.fragments.as_ref().and_then(|fragments| fragments.first()?.files.first());
+        let key = first.map_or_else(|| version.pin.path.clone(), |file| version.key(file));
+        let undecodable = {
+            let key = key.clone();
+            move || Named { path: &key, size: 0 }.corrupt("the data file cannot be decoded")
+        };
+        let opened = {
+            let (engine, version, undecodable) = (engine.clone(), version.clone(), undecodable.clone());
+            futures::stream::once(async move { self.open(&engine, &version, undecodable).await }).try_flatten()
+        };
+        // The decoder may panic on bytes no writer wrote. For its caller that is a damaged file, like any other.
+        let caught = AssertUnwindSafe(opened).catch_unwind();
+        caught.map(move |item| item.unwrap_or_else(|_| Err(undecodable()))).boxed()
     }
-    let batches = scanner.try_into_stream().await.map_err(&failed)?;
-    Ok(batches.map(move |batch| plan.fit(&batch.map_err(&failed)?)).boxed())
+
+    async fn open(
+        self,
+        engine: &Engine,
+        version: &Version,
+        undecodable: impl Fn() -> Error + Clone + Send + Sync + 'static,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let view = Arc::new(View::reading(&engine.shared, version.reachable.clone()));
+        version.lend(&view);
+        let failed = {
+            let view = view.clone();
+            // Without a failed request, the bytes were read, and make no sense.
+            move |error: lance::Error| view.failure().unwrap_or_else(|| undecodable().because(error))
+        };
+        let dataset = engine.through(&version.dataset, view);
+        let mut scanner = dataset.scan();
+        scanner.project_with_schema(&self.columns).map_err(&failed)?;
+        if self.addresses {
+            scanner.with_row_address();
+        }
+        if let Some(fragments) = self.fragments {
+            scanner.with_fragments(fragments);
+        }
+        scanner.scan_in_order(true);
+        match (self.filter, self.limit) {
+            (Some(filter), _) => drop(scanner.filter_expr(filter)),
+            (None, Some(limit)) => drop(scanner.limit(Some(i64::try_from(limit).unwrap_or(i64::MAX)), None).map_err(&failed)?),
+            (None, None) => {}
+        }
+        let batches = scanner.try_into_stream().await.map_err(&failed)?;
+        Ok(batches.map(move |batch| batch.map_err(&failed)).boxed())
+    }
+}
+
+/// Some of a version's columns, in the table's order.
+pub(crate) fn reads(version: &Version, names: &[&str]) -> LanceSchema {
+    let whole = version.dataset.schema();
+    let fields = whole.fields.iter().filter(|field| names.contains(&field.name.as_str())).cloned().collect();
+    LanceSchema { fields, metadata: whole.metadata.clone() }
 }

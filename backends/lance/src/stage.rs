@@ -1,15 +1,13 @@
 //! Stages: what a change writes. Everything is built in memory first; then data files and manifest go out side by side.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use bytes::Bytes;
 use datafusion_common::DataFusionError;
 use datafusion_physical_plan::SendableRecordBatchStream;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
-use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::json::sha256;
 use headwater_core::store::{Pin, Rows};
@@ -18,36 +16,44 @@ use lance::Dataset;
 use lance::dataset::transaction::{Operation, Transaction};
 use lance::dataset::{CommitBuilder, InsertBuilder, WriteMode, WriteParams};
 use lance_table::format::Fragment;
+use object_store::path::Path;
 
 use crate::content::Content;
+use crate::digests;
 use crate::engine::Engine;
 use crate::handler::Pinned;
-use crate::sealed::Sealed;
-use crate::version::{Version, data_key};
+use crate::version::Version;
 use crate::view::{File, View};
 
 /// Rows of a data file, at most.
-const FILE_ROWS: usize = 1 << 20;
+pub(crate) const FILE_ROWS: usize = 1 << 20;
 /// Bytes of a data file, about.
-const FILE_BYTES: usize = 1 << 30;
+pub(crate) const FILE_BYTES: usize = 1 << 30;
+/// Lists of deleted rows read side by side.
+const PARALLEL_READS: usize = 16;
+/// Objects of one stage written side by side.
+const PARALLEL_WRITES: usize = 64;
 
 /// What a stage is built on.
 pub(crate) struct Base {
-    pub(crate) root: String,
-    pub(crate) dataset: Dataset,
-    pub(crate) schema: SchemaRef,
+    root: String,
+    dataset: Dataset,
+    schema: SchemaRef,
+    /// The version it is, if it is one.
+    version: Option<Arc<Version>>,
 }
 
-/// A stage under way.
+/// A stage under way. Versions it goes through are built in memory; the last one is written.
 pub(crate) struct Stage<'a> {
     engine: &'a Engine,
-    base: Base,
+    root: String,
+    schema: SchemaRef,
     view: Arc<View>,
     dataset: Arc<Dataset>,
 }
 
 /// Rows as fragments that no version has yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Written {
     pub(crate) fragments: Vec<Fragment>,
     pub(crate) rows: u64,
@@ -63,19 +69,25 @@ struct Passing {
 
 impl<'a> Stage<'a> {
     pub(crate) fn new(engine: &'a Engine, base: Base) -> Self {
-        let view = Arc::new(View::staging(&engine.shared));
+        let reachable = base.version.as_ref().map(|version| version.reachable.clone()).unwrap_or_default();
+        let view = Arc::new(View::staging(&engine.shared, reachable));
+        base.version.iter().for_each(|version| version.lend(&view));
         let dataset = Arc::new(engine.through(&base.dataset, view.clone()));
-        Self { engine, base, view, dataset }
+        Self { engine, root: base.root, schema: base.schema, view, dataset }
     }
 
     fn failed(&self, error: lance::Error) -> Error {
-        self.view.failure().unwrap_or_else(|| Error::invalid("Lance cannot write this").because(error).at("table", &self.base.root))
+        self.view.failure().unwrap_or_else(|| Error::invalid("Lance cannot write this").because(error).at("table", &self.root))
+    }
+
+    fn lost(&self, what: &str) -> Error {
+        Error::new(ErrorKind::Unsupported, format!("Lance lost {what}; report this as a bug")).at("table", &self.root)
     }
 
     /// Encodes rows. What fits into memory is not written yet.
     pub(crate) async fn write(&self, rows: Rows) -> Result<Written> {
-        let passing = Arc::new(Mutex::new(Passing { content: Content::new(&self.base.schema), failure: None }));
-        let schema = self.base.schema.clone();
+        let passing = Arc::new(Mutex::new(Passing { content: Content::new(&self.schema), failure: None }));
+        let schema = self.schema.clone();
         let mut batches = {
             let (passing, schema) = (passing.clone(), schema.clone());
             let batches = rows.batches.map(move |batch| pass(&passing, &schema, batch));
@@ -113,33 +125,66 @@ impl<'a> Stage<'a> {
     fn rename(&self, fragments: &mut [Fragment]) -> Result<Vec<File>> {
         let mut files = Vec::new();
         for file in fragments.iter_mut().flat_map(|fragment| &mut fragment.files) {
-            let lost = || Error::new(ErrorKind::Unsupported, format!("Lance lost the data file {:?}; report this as a bug", file.path));
-            let held = self.view.file(&file.path).ok_or_else(lost)?;
-            file.path.clone_from(&held.name);
-            files.push(held);
+            let location = Path::from(format!("{}/{}", self.root, digests::data(&file.path)));
+            let held = self.view.file(&location).ok_or_else(|| self.lost("a data file"))?;
+            held.name().clone_into(&mut file.path);
+            files.push(held.without_bytes());
         }
         Ok(files)
     }
 
-    /// Builds the version that the operation makes of the base, and writes it and those of the operation's new data files that are not
-    /// written yet, side by side. 1 request each.
-    pub(crate) async fn commit(self, operation: Operation, files: Vec<File>) -> Result<Version> {
-        let streamed = files.iter().filter(|file| Sealed::parse(&file.name).is_none()).cloned().collect();
-        let handler = Arc::new(Pinned { pin: None, streamed });
+    /// Fragments without some of their rows, named by their places; and those of which nothing is left. 1 request for each fragment that
+    /// lacks rows already.
+    pub(crate) async fn without(&self, gone: BTreeMap<u32, Vec<u32>>) -> Result<(Vec<Fragment>, Vec<u64>)> {
+        let deleted = gone.into_iter().map(|(id, rows)| async move {
+            let fragment = self.dataset.get_fragment(id as usize).ok_or_else(|| self.lost("a fragment"))?;
+            let left = Box::pin(fragment.extend_deletions(rows)).await.map_err(|error| self.failed(error))?;
+            Ok::<_, Error>((id, left.map(|fragment| fragment.metadata().clone())))
+        });
+        let (mut updated, mut removed) = (Vec::new(), Vec::new());
+        let mut deleted = futures::stream::iter(deleted.collect::<Vec<_>>()).buffered(PARALLEL_READS);
+        while let Some((id, left)) = deleted.try_next().await? {
+            match left {
+                Some(fragment) => updated.push(fragment),
+                None => removed.push(u64::from(id)),
+            }
+        }
+        Ok((updated, removed))
+    }
+
+    /// Builds the version that the operation makes of what the stage has so far. No request.
+    pub(crate) async fn apply(&mut self, operation: Operation, files: &[File]) -> Result<()> {
+        let below = |file: &File| {
+            let key = file.path.as_ref().strip_prefix(&self.root)?.strip_prefix('/')?;
+            Some((key.to_owned(), file.sealed.clone()))
+        };
+        let beside = self.view.beside();
+        let new = files.iter().filter(|file| !file.is_sealed()).chain(&beside).filter_map(below).collect();
+        let handler = Arc::new(Pinned { pin: None, new });
         let transaction = Transaction::new(self.dataset.manifest().version, operation, None);
         let builder = CommitBuilder::new(self.dataset.clone()).with_detached(true).with_skip_auto_cleanup(true).with_timeout(None);
         let committed = Box::pin(builder.with_commit_handler(handler).execute(transaction)).await;
-        let dataset = committed.map_err(|error| self.failed(error))?;
-        let key = dataset.manifest_location().path.clone();
-        let lost = || Error::new(ErrorKind::Unsupported, "Lance lost the manifest; report this as a bug").at("object", &key);
-        let manifest = self.view.held(&key).ok_or_else(lost)?;
+        self.dataset = Arc::new(committed.map_err(|error| self.failed(error))?);
+        Ok(())
+    }
+
+    /// Writes the version, and what it reaches that is not written yet, side by side. 1 request each.
+    pub(crate) async fn publish(self) -> Result<Version> {
+        let key = self.dataset.manifest_location().path.clone();
+        let manifest = self.view.held(&key).ok_or_else(|| self.lost("the manifest"))?;
         let pin = Pin { path: key.to_string(), size: manifest.len() as u64, id: format!("sha256:{}", sha256(&manifest)) };
-        let version = Version::of(pin, self.base.root.clone(), self.engine.at_rest(&dataset))?;
-        let mut objects: Vec<(String, Bytes)> = vec![(version.pin.path.clone(), manifest)];
-        objects.extend(files.into_iter().filter_map(|file| Some((data_key(&self.base.root, &file.name), file.bytes?))));
-        let store = &self.engine.shared.objects;
-        try_join_all(objects.iter().map(|(path, bytes)| store.create(path, bytes.clone()))).await?;
+        let version = Version::of(self.engine, pin, self.root.clone(), &self.dataset, manifest.clone()).await?;
+        let waiting = version.reachable.keys().filter_map(|path| Some((path.to_string(), self.view.held(path)?)));
+        let objects = std::iter::once((key.to_string(), manifest)).chain(waiting);
+        let created = objects.map(|(path, bytes)| async move { self.engine.shared.objects.create(&path, bytes).await });
+        futures::stream::iter(created.collect::<Vec<_>>()).buffer_unordered(PARALLEL_WRITES).try_collect::<Vec<()>>().await?;
         Ok(version)
+    }
+
+    /// One operation, written.
+    pub(crate) async fn commit(mut self, operation: Operation, files: &[File]) -> Result<Version> {
+        self.apply(operation, files).await?;
+        self.publish().await
     }
 }
 
@@ -166,12 +211,13 @@ impl Base {
         let lance = lance_core::datatypes::Schema::try_from(schema.as_ref()).map_err(unusable)?;
         let dataset = engine.empty(&root, lance, HashMap::new()).await.map_err(unusable)?;
         let schema = Arc::new(arrow_schema::Schema::from(dataset.schema()));
-        Ok(Self { root, dataset, schema })
+        Ok(Self { root, dataset, schema, version: None })
     }
 
     /// A version.
-    pub(crate) fn of(version: &Version) -> Self {
-        Self { root: version.root.clone(), dataset: version.dataset.clone(), schema: version.schema.clone() }
+    pub(crate) fn of(version: &Arc<Version>) -> Self {
+        let (root, dataset, schema) = (version.root.clone(), version.dataset.clone(), version.schema.clone());
+        Self { root, dataset, schema, version: Some(version.clone()) }
     }
 
     /// A version's columns, without its rows.
@@ -179,6 +225,6 @@ impl Base {
         let before = version.dataset.manifest();
         let emptied = engine.empty(&version.root, before.schema.clone(), before.config.clone()).await;
         let dataset = emptied.map_err(|source| Error::corrupt(&version.pin.path, "the version's schema is damaged").because(source))?;
-        Ok(Self { root: version.root.clone(), dataset, schema: version.schema.clone() })
+        Ok(Self { root: version.root.clone(), dataset, schema: version.schema.clone(), version: None })
     }
 }

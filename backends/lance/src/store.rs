@@ -8,9 +8,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::ids::Mint;
 use headwater_core::schema::schema_hash;
-use headwater_core::store::{
-    Address, Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Scan, Staged, TableRef, unsupported_change,
-};
+use headwater_core::store::{Address, Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Scan, Staged, TableRef};
 use headwater_core::{Error, Result};
 use lance::dataset::transaction::Operation;
 use lance_table::format::Fragment;
@@ -46,7 +44,7 @@ const PARALLEL_READS: usize = 16;
 /// Cancellation: a dropped stage leaves unreferenced objects at most.
 #[derive(Debug)]
 pub struct LanceStore {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     versions: Cache<Pin, Arc<Version>>,
 }
 
@@ -75,7 +73,7 @@ impl LanceStore {
         Ok(self.know(version))
     }
 
-    fn know(&self, version: Version) -> Arc<Version> {
+    pub(crate) fn know(&self, version: Version) -> Arc<Version> {
         let version = Arc::new(version);
         self.versions.put(version.pin.clone(), version.clone(), version.pin.size);
         version
@@ -87,11 +85,10 @@ impl LanceStore {
         self.version(base).await
     }
 
-    async fn append(&self, version: &Version, rows: headwater_core::store::Rows) -> Result<Staged> {
+    async fn append(&self, version: &Arc<Version>, rows: headwater_core::store::Rows) -> Result<Staged> {
         let stage = Stage::new(&self.engine, Base::of(version));
         let written = stage.write(rows).await?;
-        let files = written.files.iter().map(File::without_bytes).collect();
-        let appended = Appended { fragments: written.fragments.clone(), columns: columns(version), files };
+        let appended = Appended { fragments: written.fragments.clone(), columns: columns(version), files: written.files.clone() };
         let mut staged = if written.fragments.is_empty() {
             // The base and nothing is the base.
             staged(version, 0, written.content)
@@ -105,7 +102,7 @@ impl LanceStore {
     /// Puts rows after the stage's base.
     async fn add(&self, stage: Stage<'_>, written: Written) -> Result<Staged> {
         let (changed, content) = (written.rows, written.content);
-        let version = stage.commit(Operation::Append { fragments: written.fragments }, written.files).await?;
+        let version = stage.commit(Operation::Append { fragments: written.fragments }, &written.files).await?;
         Ok(staged(&self.know(version), changed, content))
     }
 
@@ -115,7 +112,7 @@ impl LanceStore {
         self.add(stage, written).await
     }
 
-    async fn add_columns(&self, version: &Version, asked: &SchemaRef) -> Result<Staged> {
+    async fn add_columns(&self, version: &Arc<Version>, asked: &SchemaRef) -> Result<Staged> {
         let added = added(&version.schema, asked)?;
         let manifest = version.dataset.manifest();
         let unusable = |source| Error::invalid("Lance cannot add these columns").because(source);
@@ -124,7 +121,7 @@ impl LanceStore {
         let fragments = version.dataset.fragments().to_vec();
         let operation = Operation::Merge { fragments, schema, preserves_nullability: true };
         let stage = Stage::new(&self.engine, Base::of(version));
-        let version = self.know(stage.commit(operation, Vec::new()).await?);
+        let version = self.know(stage.commit(operation, &[]).await?);
         let content = Content::new(&version.schema).digest();
         Ok(staged(&version, 0, content))
     }
@@ -138,7 +135,7 @@ fn own(table: TableRef, base: &Pin) -> Result<()> {
     Err(Error::invalid("the base version is not one of this table's incarnation").at("object", &base.path))
 }
 
-fn staged(version: &Version, changed: u64, content: String) -> Staged {
+pub(crate) fn staged(version: &Version, changed: u64, content: String) -> Staged {
     Staged {
         pin: version.pin.clone(),
         schema: version.schema.clone(),
@@ -180,9 +177,12 @@ impl DataStore for LanceStore {
                 let version = self.base(table, base).await?;
                 self.fill(Base::emptied(&self.engine, &version).await?, rows).await
             }
-            Change::Append(rows) => self.append(&*self.base(table, base).await?, rows).await,
-            Change::AddColumns(schema) => self.add_columns(&*self.base(table, base).await?, &schema).await,
-            Change::Delete(_) | Change::Update { .. } | Change::ByKey { .. } | Change::Rewrite => Err(unsupported_change(self, &change)),
+            Change::Append(rows) => self.append(&self.base(table, base).await?, rows).await,
+            Change::AddColumns(schema) => self.add_columns(&self.base(table, base).await?, &schema).await,
+            Change::Delete(filter) => self.delete(self.base(table, base).await?, filter).await,
+            Change::Update { filter, set } => self.update(self.base(table, base).await?, filter, set).await,
+            Change::ByKey { key, action, rows } => self.by_key(self.base(table, base).await?, &key, action, rows).await,
+            Change::Rewrite => self.compact(self.base(table, base).await?).await,
         }
     }
 
@@ -206,7 +206,7 @@ impl DataStore for LanceStore {
         }
         let stage = Stage::new(&self.engine, Base::of(&version));
         let operation = Operation::Append { fragments: appended.fragments.clone() };
-        let version = self.know(stage.commit(operation, appended.files.clone()).await?);
+        let version = self.know(stage.commit(operation, &appended.files).await?);
         (after.pin, after.rows) = (version.pin.clone(), version.rows);
         Ok(Some(after))
     }
@@ -227,7 +227,7 @@ impl DataStore for LanceStore {
         let opened: Vec<_> = pins.iter().map(|pin| self.version(pin)).collect();
         let mut versions = futures::stream::iter(opened).buffered(PARALLEL_READS);
         while let Some(version) = versions.try_next().await? {
-            for one in version.reach()? {
+            for one in version.reach() {
                 let path = one.object.path.clone();
                 match reached.insert(path.clone(), one.clone()) {
                     Some(other) if other != one => {

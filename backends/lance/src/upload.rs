@@ -50,10 +50,9 @@ impl MultipartUpload for Collected {
     }
 }
 
-/// A large data file on its way to the store, under the name Lance gave it. Lance hands over the parts in order.
+/// A large object of the new version on its way to the store, under the key Lance gave it. Lance hands over the parts in order.
 pub(crate) struct Streamed {
     location: Path,
-    name: String,
     upload: Box<dyn MultipartUpload>,
     digest: Sha256,
     size: u64,
@@ -61,8 +60,8 @@ pub(crate) struct Streamed {
 }
 
 impl Streamed {
-    pub(crate) fn new(location: Path, name: String, upload: Box<dyn MultipartUpload>, state: Arc<Mutex<State>>) -> Self {
-        Self { location, name, upload, digest: Sha256::new(), size: 0, state }
+    pub(crate) fn new(location: Path, upload: Box<dyn MultipartUpload>, state: Arc<Mutex<State>>) -> Self {
+        Self { location, upload, digest: Sha256::new(), size: 0, state }
     }
 }
 
@@ -87,7 +86,7 @@ impl MultipartUpload for Streamed {
         let completed = self.upload.complete().await;
         let result = completed.map_err(|error| lock(&self.state).fail(Error::from(error).at("object", &self.location)))?;
         let sealed = Sealed { size: self.size, digest: hex(&std::mem::take(&mut self.digest).finalize()) };
-        lock(&self.state).file(self.name.clone(), File { name: self.name.clone(), sealed, bytes: None });
+        lock(&self.state).file(self.location.clone(), File { path: self.location.clone(), sealed, bytes: None });
         Ok(result)
     }
 

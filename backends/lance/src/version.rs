@@ -1,17 +1,22 @@
 //! A table version: what its manifest, exactly as pinned, says of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
+use bytes::Bytes;
 use headwater_core::store::{Object, Pin, Reached};
 use headwater_core::{Error, ErrorKind, Result};
 use lance::Dataset;
-use lance_table::format::{DataFile, Fragment, is_detached_version};
+use lance::index::DatasetIndexExt;
+use lance_table::format::{DataFile, IndexMetadata, is_detached_version};
+use lance_table::io::deletion::relative_deletion_file_path;
 use object_store::path::Path;
 
 use crate::digests;
 use crate::engine::Engine;
 use crate::handler::Pinned;
+use crate::sealed::Sealed;
 use crate::view::View;
 use headwater_core::objects::Named;
 
@@ -31,6 +36,19 @@ impl Place {
     }
 }
 
+/// What an object must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) size: u64,
+    /// SHA-256 in hex, where it is known.
+    pub(crate) digest: Option<String>,
+    /// Whether it is a data file.
+    pub(crate) data: bool,
+}
+
+/// Objects a version reaches beside its manifest, by key.
+pub(crate) type Reachable = Arc<BTreeMap<Path, Expected>>;
+
 /// A version, opened.
 #[derive(Debug)]
 pub(crate) struct Version {
@@ -42,6 +60,10 @@ pub(crate) struct Version {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
     pub(crate) files: u64,
+    pub(crate) reachable: Reachable,
+    pub(crate) indices: Arc<Vec<IndexMetadata>>,
+    /// The manifest, where Lance reads it again: its list of indices.
+    manifest: Option<Bytes>,
 }
 
 impl Version {
@@ -54,39 +76,75 @@ impl Version {
         let key = named.key()?;
         let bytes = engine.shared.objects.verified(named, digest).await?;
         let place = Place::parse(&pin.path).ok_or_else(|| named.corrupt("the object's name is no name of a version"))?;
-        let view = View::reading(&engine.shared, Default::default());
-        view.hold(key, bytes);
+        let view = View::reading(&engine.shared, Reachable::default());
+        view.hold(key, bytes.clone());
         let handler = Pinned { pin: Some((pin.size, pin.id.clone())), ..Pinned::default() };
-        match engine.open(&place.root, place.version, handler, Arc::new(view)).await {
-            Ok(dataset) => Self::of(pin.clone(), place.root, dataset),
+        let view = Arc::new(view);
+        match engine.open(&place.root, place.version, handler, view.clone()).await {
+            Ok(dataset) => Self::of(engine, pin.clone(), place.root, &engine.through(&dataset, view), bytes).await,
             Err(error) => Err(named.corrupt("the manifest cannot be read").because(error)),
         }
     }
 
-    /// A version whose handle is known.
-    pub(crate) fn of(pin: Pin, root: String, dataset: Dataset) -> Result<Self> {
+    /// A version whose handle is known, and whose manifest it can read. No request.
+    pub(crate) async fn of(engine: &Engine, pin: Pin, root: String, dataset: &Dataset, manifest: Bytes) -> Result<Self> {
+        let named = Named { path: &pin.path, size: pin.size };
+        let listed = dataset.manifest().index_section.is_some();
+        let indices = match listed {
+            true => dataset.load_indices().await.map_err(|error| named.corrupt("the list of indices cannot be read").because(error))?,
+            false => Arc::default(),
+        };
         let schema = Arc::new(Schema::from(dataset.schema()));
-        let mut version = Self { pin, root, schema, rows: 0, bytes: 0, files: 0, dataset };
-        if version.dataset.manifest().index_section.is_some() {
-            return Err(version.newer());
-        }
-        for fragment in version.dataset.fragments().iter() {
-            if fragment.deletion_file.is_some() || !fragment.overlays.is_empty() {
-                return Err(version.newer());
-            }
-            let rows = fragment.num_rows().ok_or_else(|| version.unknown("how many rows a fragment has"))?;
-            version.rows += rows as u64;
-            for file in &fragment.files {
-                version.bytes += version.size(file)?;
-                version.files += 1;
-            }
-        }
+        let dataset = engine.at_rest(dataset);
+        let manifest = listed.then_some(manifest);
+        let mut version =
+            Self { pin, root, schema, rows: 0, bytes: 0, files: 0, reachable: Reachable::default(), indices, manifest, dataset };
+        version.count()?;
         Ok(version)
+    }
+
+    /// Rows, files and everything else the manifest names.
+    fn count(&mut self) -> Result<()> {
+        let mut reachable = BTreeMap::new();
+        let config = self.dataset.manifest().config.clone();
+        let mut reach = |key: String, expected: Expected| drop(reachable.insert(Path::from(format!("{}/{key}", self.root)), expected));
+        for fragment in self.dataset.fragments().iter() {
+            if !fragment.overlays.is_empty() {
+                return Err(self.newer());
+            }
+            let rows = fragment.num_rows().ok_or_else(|| self.unknown("how many rows a fragment has"))?;
+            self.rows += rows as u64;
+            for file in &fragment.files {
+                let size = self.size(file)?;
+                self.bytes += size;
+                self.files += 1;
+                let key = digests::data(&file.path);
+                let sealed = Sealed::parse(&file.path).or_else(|| digests::recorded(&config, &key));
+                reach(key, Expected { size, digest: sealed.map(|sealed| sealed.digest), data: true });
+            }
+            if let Some(deletion) = &fragment.deletion_file {
+                let key = relative_deletion_file_path(fragment.id, deletion);
+                let sealed = digests::recorded(&config, &key).filter(|_| deletion.base_id.is_none());
+                let sealed = sealed.ok_or_else(|| self.unknown("what a list of deleted rows is"))?;
+                reach(key, Expected { size: sealed.size, digest: Some(sealed.digest), data: false });
+            }
+        }
+        for index in self.indices.iter() {
+            if index.files.is_none() || index.base_id.is_some() {
+                return Err(self.unknown("what an index consists of"));
+            }
+            for (key, size) in digests::index_files(index) {
+                let digest = digests::recorded(&config, &key).map(|sealed| sealed.digest);
+                reach(key, Expected { size, digest, data: false });
+            }
+        }
+        self.reachable = Arc::new(reachable);
+        Ok(())
     }
 
     /// What reaches objects this build does not know of must not be taken for whole.
     fn newer(&self) -> Error {
-        let message = "the version has deletions or indices, which this build does not know; use the build that wrote it";
+        let message = "the version has overlays, which this build does not know; use the build that wrote it";
         Error::new(ErrorKind::Unsupported, message).at("object", &self.pin.path)
     }
 
@@ -95,7 +153,7 @@ impl Version {
     }
 
     /// The recorded size of a data file.
-    pub(crate) fn size(&self, file: &DataFile) -> Result<u64> {
+    fn size(&self, file: &DataFile) -> Result<u64> {
         match file.file_size_bytes.get() {
             Some(size) if file.base_id.is_none() => Ok(size.get()),
             Some(_) => Err(self.unknown("that a data file is the table's own")),
@@ -105,30 +163,28 @@ impl Version {
 
     /// The key of a data file.
     pub(crate) fn key(&self, file: &DataFile) -> String {
-        data_key(&self.root, &file.path)
+        format!("{}/{}", self.root, digests::data(&file.path))
     }
 
-    /// Everything the version reaches: its manifest and its data files. No request.
-    pub(crate) fn reach(&self) -> Result<Vec<Reached>> {
+    /// Everything the version reaches: its manifest and what that names. No request.
+    pub(crate) fn reach(&self) -> Vec<Reached> {
         let manifest = Object { path: self.pin.path.clone(), size: self.pin.size };
         let digest = self.pin.id.strip_prefix("sha256:").map(str::to_owned);
-        let mut reached = vec![Reached { object: manifest, digest, data: false }];
-        for file in self.dataset.fragments().iter().flat_map(|fragment| &fragment.files) {
-            let object = Object { path: self.key(file), size: self.size(file)? };
-            reached.push(Reached { object, digest: digests::digest(&self.dataset.manifest().config, &file.path), data: true });
+        let reached = |(path, expected): (&Path, &Expected)| Reached {
+            object: Object { path: path.to_string(), size: expected.size },
+            digest: expected.digest.clone(),
+            data: expected.data,
+        };
+        let manifest = Reached { object: manifest, digest, data: false };
+        std::iter::once(manifest).chain(self.reachable.iter().map(reached)).collect()
+    }
+
+    /// Holds what Lance reads of the manifest.
+    pub(crate) fn lend(&self, view: &View) {
+        if let Some(manifest) = &self.manifest {
+            view.hold(Path::from(self.pin.path.as_str()), manifest.clone());
         }
-        Ok(reached)
     }
-
-    /// The data files of a fragment and their sizes.
-    pub(crate) fn sizes(&self, fragment: &Fragment) -> Result<std::collections::BTreeMap<Path, u64>> {
-        fragment.files.iter().map(|file| Ok((Path::from(self.key(file)), self.size(file)?))).collect()
-    }
-}
-
-/// The key of a data file of the table in this folder.
-pub(crate) fn data_key(root: &str, name: &str) -> String {
-    format!("{root}/data/{name}")
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use object_store::{
 use crate::cache::Cache;
 use crate::sealed::Sealed;
 use crate::upload::{Collected, Streamed};
+use crate::version::Reachable;
 use headwater_core::objects::{Named, Objects};
 
 /// Data files up to this size are read whole, in one request, and checked against their digest.
@@ -52,35 +53,45 @@ pub(crate) struct View {
     shared: Arc<Shared>,
     /// Whether this is a stage.
     writable: bool,
-    /// Sizes of data files, by key.
-    sizes: BTreeMap<Path, u64>,
+    /// What is read must be so.
+    reachable: Reachable,
     state: Arc<Mutex<State>>,
 }
 
 /// What has come through a view.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Objects that are no data files.
+    /// Manifests, and what else only Lance wants to have written.
     held: BTreeMap<Path, Bytes>,
-    /// Data files by the name Lance gave them.
-    files: BTreeMap<String, File>,
+    /// Objects of the new version, by the key Lance gave them.
+    files: BTreeMap<Path, File>,
     failure: Option<Error>,
 }
 
-/// A data file of a stage.
+/// An object of a stage.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
-    /// The name it has, or will have, in the data folder.
-    pub(crate) name: String,
+    /// The key it has, or will have.
+    pub(crate) path: Path,
     pub(crate) sealed: Sealed,
     /// Its bytes, where it is not written yet.
     pub(crate) bytes: Option<Bytes>,
 }
 
 impl File {
+    /// The name in its folder.
+    pub(crate) fn name(&self) -> &str {
+        self.path.filename().unwrap_or_default()
+    }
+
+    /// Whether its name says what its bytes are.
+    pub(crate) fn is_sealed(&self) -> bool {
+        Sealed::parse(self.name()).is_some()
+    }
+
     /// The same file, once it is written.
     pub(crate) fn without_bytes(&self) -> Self {
-        Self { name: self.name.clone(), sealed: self.sealed.clone(), bytes: None }
+        Self { path: self.path.clone(), sealed: self.sealed.clone(), bytes: None }
     }
 }
 
@@ -95,8 +106,13 @@ impl State {
         self.held.insert(location, bytes);
     }
 
-    pub(crate) fn file(&mut self, lance_name: String, file: File) {
-        self.files.insert(lance_name, file);
+    pub(crate) fn file(&mut self, location: Path, file: File) {
+        self.files.insert(location, file);
+    }
+
+    fn forget(&mut self, location: &Path) {
+        self.held.remove(location);
+        self.files.remove(location);
     }
 
     /// Remembers the first failure: Lance wraps errors beyond recognition.
@@ -111,21 +127,26 @@ pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this is the key of a data file, and its name there. Lance's indices have files of that format, too.
+/// The name of a data file, if this is the key of one. Lance's indices have files of that format, too.
 fn data_name(location: &Path) -> Option<&str> {
     let (folder, name) = location.as_ref().rsplit_once('/')?;
     (folder.ends_with("/data") && name.ends_with(".lance")).then_some(name)
 }
 
+/// Whether a version reaches objects of such a key beside data files: deletions and indices. Lance gives them fresh names.
+fn is_beside(location: &Path) -> bool {
+    ["/_deletions/", "/_indices/"].iter().any(|folder| location.as_ref().contains(folder))
+}
+
 impl View {
-    /// A view that reads. Data files, where they are read, must have these sizes.
-    pub(crate) fn reading(shared: &Arc<Shared>, sizes: BTreeMap<Path, u64>) -> Self {
-        Self { shared: shared.clone(), writable: false, sizes, state: Arc::default() }
+    /// A view that reads what a version reaches.
+    pub(crate) fn reading(shared: &Arc<Shared>, reachable: Reachable) -> Self {
+        Self { shared: shared.clone(), writable: false, reachable, state: Arc::default() }
     }
 
-    /// A view for one stage.
-    pub(crate) fn staging(shared: &Arc<Shared>) -> Self {
-        Self { writable: true, ..Self::reading(shared, BTreeMap::new()) }
+    /// A view for one stage, which may read what its base reaches.
+    pub(crate) fn staging(shared: &Arc<Shared>, reachable: Reachable) -> Self {
+        Self { writable: true, ..Self::reading(shared, reachable) }
     }
 
     /// Holds an object that is known already: reading it costs nothing.
@@ -135,12 +156,19 @@ impl View {
 
     /// The object held for this key.
     pub(crate) fn held(&self, location: &Path) -> Option<Bytes> {
-        lock(&self.state).held.get(location).cloned()
+        let state = lock(&self.state);
+        let own = || state.files.values().find(|file| file.path == *location)?.bytes.clone();
+        state.held.get(location).cloned().or_else(own)
     }
 
-    /// The data file Lance gave this name.
-    pub(crate) fn file(&self, lance_name: &str) -> Option<File> {
-        lock(&self.state).files.get(lance_name).cloned()
+    /// The stage's object that Lance gave this key.
+    pub(crate) fn file(&self, location: &Path) -> Option<File> {
+        lock(&self.state).files.get(location).cloned()
+    }
+
+    /// The stage's objects that are not data files.
+    pub(crate) fn beside(&self) -> Vec<File> {
+        lock(&self.state).files.values().filter(|file| is_beside(&file.path)).map(File::without_bytes).collect()
     }
 
     /// The first failure of a request, which explains whatever Lance says.
@@ -153,24 +181,36 @@ impl View {
         Err(lock(&self.state).fail(error))
     }
 
+    /// Size and digest of an object, as far as the version or the object's name say them.
+    fn expected(&self, location: &Path) -> (Option<u64>, Option<String>) {
+        match (self.reachable.get(location), data_name(location).and_then(Sealed::parse)) {
+            (Some(expected), _) => (Some(expected.size), expected.digest.clone()),
+            (None, Some(sealed)) => (Some(sealed.size), Some(sealed.digest)),
+            (None, None) => (None, None),
+        }
+    }
+
     /// The whole object, where it is held or small.
     async fn whole(&self, location: &Path) -> Option<Result<Bytes>> {
         if let Some(bytes) = self.held(location) {
             return Some(Ok(bytes));
         }
-        let sealed = data_name(location).and_then(Sealed::parse).filter(|sealed| sealed.size <= WHOLE_BYTES)?;
+        let (Some(size), Some(digest)) = self.expected(location) else { return None };
+        if size > WHOLE_BYTES {
+            return None;
+        }
         if let Some(bytes) = self.shared.files.get(location) {
             return Some(Ok(bytes));
         }
-        let read = self.shared.objects.verified(Named { path: location.as_ref(), size: sealed.size }, &sealed.digest).await;
+        let read = self.shared.objects.verified(Named { path: location.as_ref(), size }, &digest).await;
         Some(read.map_err(|error| lock(&self.state).fail(error)).inspect(|bytes| {
-            self.shared.files.put(location.clone(), bytes.clone(), sealed.size);
+            self.shared.files.put(location.clone(), bytes.clone(), size);
         }))
     }
 
-    /// Checks a data file's size beside whatever is read of it.
+    /// Checks an object's size beside whatever is read of it.
     async fn checked(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let size = self.sizes.get(location).copied();
+        let (size, _) = self.expected(location);
         let named = Named { path: location.as_ref(), size: size.unwrap_or_default() };
         match self.shared.objects.0.get_opts(location, options).await {
             Ok(result) => match size.map(|_| named.check_size(result.meta.size)) {
@@ -208,21 +248,23 @@ impl ObjectStore for View {
             return self.refused("write outside of a stage");
         }
         let bytes = Bytes::from(payload);
-        let Some(lance_name) = data_name(location) else {
-            self.hold(location.clone(), bytes);
-            return Ok(put_result());
-        };
         let sealed = Sealed::of(&bytes);
-        let name = sealed.name(&self.shared.mint.name());
+        let path = match data_name(location) {
+            Some(_) => sibling(location, &sealed.name(&self.shared.mint.name())),
+            None if is_beside(location) => location.clone(),
+            None => {
+                self.hold(location.clone(), bytes);
+                return Ok(put_result());
+            }
+        };
         let held: usize = lock(&self.state).files.values().filter_map(|file| file.bytes.as_ref()).map(Bytes::len).sum();
-        let mut file = File { name, sealed, bytes: Some(bytes.clone()) };
+        let mut file = File { path, sealed, bytes: Some(bytes.clone()) };
         if held + bytes.len() > HELD_BYTES {
-            let path = sibling(location, &file.name);
-            let created = self.shared.objects.create(&path, bytes).await;
+            let created = self.shared.objects.create(file.path.as_ref(), bytes).await;
             created.map_err(|error| lock(&self.state).fail(error))?;
             file.bytes = None;
         }
-        lock(&self.state).file(lance_name.to_owned(), file);
+        lock(&self.state).file(location.clone(), file);
         Ok(put_result())
     }
 
@@ -230,11 +272,11 @@ impl ObjectStore for View {
         if !self.writable {
             return self.refused("write outside of a stage");
         }
-        let Some(lance_name) = data_name(location) else {
+        if data_name(location).is_none() && !is_beside(location) {
             return Ok(Box::new(Collected::new(location.clone(), self.state.clone())));
-        };
+        }
         match self.shared.objects.0.put_multipart_opts(location, options).await {
-            Ok(upload) => Ok(Box::new(Streamed::new(location.clone(), lance_name.to_owned(), upload, self.state.clone()))),
+            Ok(upload) => Ok(Box::new(Streamed::new(location.clone(), upload, self.state.clone()))),
             Err(error) => Err(lock(&self.state).fail(Error::from(error).at("object", location))),
         }
     }
@@ -257,7 +299,12 @@ impl ObjectStore for View {
     /// Lance tidies up after a stage that failed. What was held is forgotten; what was written stays, unreferenced.
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         let state = self.state.clone();
-        locations.inspect(move |location| drop(location.as_ref().map(|location| lock(&state).held.remove(location)))).boxed()
+        let forget = move |location: &Result<Path>| {
+            if let Ok(location) = location {
+                lock(&state).forget(location);
+            }
+        };
+        locations.inspect(forget).boxed()
     }
 
     fn list(&self, _: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -286,10 +333,10 @@ pub(crate) fn put_result() -> PutResult {
 }
 
 /// The key of another object in the same folder.
-pub(crate) fn sibling(location: &Path, name: &str) -> String {
+fn sibling(location: &Path, name: &str) -> Path {
     match location.as_ref().rsplit_once('/') {
-        Some((folder, _)) => format!("{folder}/{name}"),
-        None => name.to_owned(),
+        Some((folder, _)) => Path::from(format!("{folder}/{name}")),
+        None => Path::from(name),
     }
 }
 
@@ -313,15 +360,15 @@ mod tests {
     #[tokio::test]
     async fn a_stage_holds_no_more_than_it_may() {
         let objects = Arc::new(InMemory::new());
-        let view = View::staging(&shared(&objects));
+        let view = View::staging(&shared(&objects), Reachable::default());
         for i in 0..3u8 {
             let location = Path::from(format!("data/t/i/data/{i}.lance"));
             view.put(&location, vec![i; HELD_BYTES / 2 - 1].into()).await.unwrap();
         }
-        let files: Vec<File> = (0..3).map(|i| view.file(&format!("{i}.lance")).unwrap()).collect();
+        let files: Vec<File> = (0..3).map(|i| view.file(&Path::from(format!("data/t/i/data/{i}.lance"))).unwrap()).collect();
         assert!(files[0].bytes.is_some() && files[1].bytes.is_some() && files[2].bytes.is_none());
-        assert_eq!(stored(&objects).await, [Path::from(format!("data/t/i/data/{}", files[2].name))]);
-        assert_eq!(Sealed::parse(&files[2].name), Some(files[2].sealed.clone()));
+        assert_eq!(stored(&objects).await, [files[2].path.clone()]);
+        assert_eq!(Sealed::parse(files[2].name()), Some(files[2].sealed.clone()));
         // Metadata is held whatever its size.
         let manifest = Path::from("data/t/i/_versions/d1.manifest");
         view.put(&manifest, Bytes::from_static(b"manifest").into()).await.unwrap();
@@ -334,7 +381,7 @@ mod tests {
         let objects = Arc::new(InMemory::new());
         let (a, b) = (Path::from("data/a"), Path::from("data/b"));
         objects.put(&a, Bytes::from_static(b"a").into()).await.unwrap();
-        let view = View::reading(&shared(&objects), BTreeMap::new());
+        let view = View::reading(&shared(&objects), Reachable::default());
         assert!(view.put(&a, Bytes::from_static(b"other").into()).await.is_err());
         assert!(view.put_multipart(&a).await.is_err());
         assert!(view.copy(&a, &b).await.is_err() && view.rename(&a, &b).await.is_err());
@@ -351,11 +398,11 @@ mod tests {
         let path = Path::from(format!("data/t/i/data/{}", Sealed::of(&bytes).name("fresh")));
         objects.put(&path, bytes.into()).await.unwrap();
         let shared = shared(&objects);
-        let view = View::reading(&shared, BTreeMap::new());
+        let view = View::reading(&shared, Reachable::default());
         assert_eq!(view.get_range(&path, 2..5).await.unwrap(), "234");
         objects.put(&path, Bytes::from_static(b"012345678X").into()).await.unwrap();
         assert_eq!(view.get_ranges(&path, &[0..1, 8..10]).await.unwrap(), ["0", "89"]);
-        let cold = View::reading(&self::shared(&objects), BTreeMap::new());
+        let cold = View::reading(&self::shared(&objects), Reachable::default());
         assert!(cold.get_range(&path, 2..5).await.is_err());
         assert_eq!(cold.failure().map(|error| error.kind()), Some(headwater_core::ErrorKind::Corrupt));
     }

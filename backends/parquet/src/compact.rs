@@ -3,6 +3,7 @@
 use arrow_array::RecordBatch;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::Result;
+use headwater_core::edit::runs;
 use headwater_core::json::sha256;
 use headwater_core::store::{Rows, Scan, Staged};
 
@@ -11,8 +12,6 @@ use crate::store::of;
 use crate::version::{DataFile, MAX_RECENT, Version, extend};
 use crate::write::write;
 
-/// A file of this part of `file_bytes` or more is not worth writing again.
-const ENOUGH: u64 = 4;
 /// Runs written at once.
 const RUNS: usize = 2;
 
@@ -21,7 +20,7 @@ impl Changing<'_> {
     pub(crate) async fn compact(&self) -> Result<Staged> {
         let before = self.store.files(self.pin).await?;
         let number = before.len();
-        let runs = self.runs(before);
+        let runs = runs(before, self.store.settings.file_bytes, |file| file.size);
         let content = sha256(b"optimize");
         let least = runs.iter().map(Vec::len).sum::<usize>().div_ceil(MAX_RECENT).max(1);
         if runs.iter().all(|run| run.len() == 1) && self.version.references().count() < least {
@@ -50,26 +49,5 @@ impl Changing<'_> {
         let empty = Version::empty(self.version.schema.clone());
         let new = self.store.publish(None, extend((None, &empty), &files, || self.target.fresh("version.json"))?).await?;
         Ok(of(&new.pin, &new.version, 0, content))
-    }
-
-    /// The files in order, those that are to become one file together. A run of one stays as it is.
-    fn runs(&self, files: Vec<DataFile>) -> Vec<Vec<DataFile>> {
-        let full = self.store.settings.file_bytes;
-        let mut runs: Vec<Vec<DataFile>> = Vec::new();
-        let mut open = 0;
-        for file in files {
-            let small = file.size < full / ENOUGH;
-            match runs.last_mut() {
-                Some(run) if small && open > 0 && open + file.size <= full => {
-                    open += file.size;
-                    run.push(file);
-                }
-                _ => {
-                    open = if small { file.size } else { 0 };
-                    runs.push(vec![file]);
-                }
-            }
-        }
-        runs
     }
 }

@@ -22,7 +22,7 @@ pub fn registry() -> Registry {
     Registry::seal(&expected, &[]).unwrap()
 }
 
-/// The scenarios whose set-up is short: a full tail takes 32 commits for each cell, and is tried on memory and on local disk.
+/// The scenarios whose set-up is short: a full tail takes 32 commits for each cell, and is tried on faster backends.
 pub const CRASHED: [&str; 12] = [
     "load: create three tables and append",
     "load: append to three tables",

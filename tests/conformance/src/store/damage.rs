@@ -5,11 +5,11 @@ use headwater_core::store::{Pin, Reached, Scan};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
-use super::{StoreFixture, append, create, read, refused, scan, table};
+use super::{StoreFixture, append, create, read, refused, scan, table, thinned};
 use crate::fixture::OpenedStore;
 use crate::rows::rows;
 
-/// A version that reaches more than one version object and many data files.
+/// A version that reaches more than one version object and many data files, and lacks some of the rows they had.
 async fn written(fixture: &StoreFixture) -> (OpenedStore, Pin, Vec<Reached>) {
     let opened = fixture.open_fresh().await;
     let table = table();
@@ -17,12 +17,13 @@ async fn written(fixture: &StoreFixture) -> (OpenedStore, Pin, Vec<Reached>) {
     for i in 5..45 {
         pin = append(opened.store.as_ref(), table, &pin, rows(i..i + 1)).await.pin;
     }
+    pin = thinned(opened.store.as_ref(), table, pin).await;
     let reached = opened.store.reach(std::slice::from_ref(&pin)).await.unwrap();
     (opened, pin, reached)
 }
 
 /// A process that has read nothing yet must find the damage, where it needs the object.
-async fn is_corrupt(fixture: &StoreFixture, pin: &Pin, reached: &Reached, what: &str) {
+async fn is_corrupt(fixture: &StoreFixture, pin: &Pin, all: &[Reached], reached: &Reached, what: &str) {
     let path = &reached.object.path;
     let store = fixture.reopen().await.store;
     match scan(store.as_ref(), pin, &Scan::default()).await {
@@ -33,8 +34,10 @@ async fn is_corrupt(fixture: &StoreFixture, pin: &Pin, reached: &Reached, what: 
         let error = refused(fixture.reopen().await.store.describe(pin).await, ErrorKind::Corrupt);
         assert!(error.to_string().contains(path.as_str()), "the error does not name the object: {error}");
     }
-    if !reached.data {
-        refused(fixture.reopen().await.store.reach(std::slice::from_ref(pin)).await, ErrorKind::Corrupt);
+    match fixture.reopen().await.store.reach(std::slice::from_ref(pin)).await {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{path} {what}: {error:?}"),
+        // What names no object is not needed to tell which there are.
+        Ok(others) => assert!(*path != pin.path && others == all, "{path} {what}, and the version reaches {others:?}"),
     }
 }
 
@@ -45,7 +48,7 @@ pub(super) async fn a_missing_object_is_corrupt(fixture: &StoreFixture) {
         let path = Path::from(one.object.path.as_str());
         let bytes = opened.objects.get(&path).await.unwrap().bytes().await.unwrap();
         opened.objects.delete(&path).await.unwrap();
-        is_corrupt(fixture, &pin, one, "is missing").await;
+        is_corrupt(fixture, &pin, &reached, one, "is missing").await;
         opened.objects.put(&path, bytes.into()).await.unwrap();
     }
     assert_eq!(read(fixture.reopen().await.store.as_ref(), &pin).await, before);
@@ -82,7 +85,7 @@ pub(super) async fn a_damaged_object_is_corrupt(fixture: &StoreFixture) {
         ];
         for (what, damaged) in damages {
             opened.objects.put(&path, damaged.into()).await.unwrap();
-            is_corrupt(fixture, &pin, one, what).await;
+            is_corrupt(fixture, &pin, &reached, one, what).await;
         }
         opened.objects.put(&path, bytes.into()).await.unwrap();
     }

@@ -6,6 +6,10 @@ mod mutations;
 mod objects;
 mod reads;
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array};
+use headwater_core::filter::{Comparison, Filter};
 use headwater_core::ids::{Incarnation, Mint, SystemEnvironment, TableId};
 use headwater_core::store::{Change, DataStore, Pin, Rows, Scan, Staged, TableRef};
 use headwater_core::{Error, ErrorKind};
@@ -56,7 +60,7 @@ pub async fn run_all(fixture: &StoreFixture) -> usize {
 }
 
 fn mint() -> Mint {
-    Mint::new(std::sync::Arc::new(SystemEnvironment))
+    Mint::new(Arc::new(SystemEnvironment))
 }
 
 fn table() -> TableRef {
@@ -69,6 +73,16 @@ async fn create(store: &dyn DataStore, table: TableRef, rows: Rows) -> Staged {
 
 async fn append(store: &dyn DataStore, table: TableRef, base: &Pin, rows: Rows) -> Staged {
     store.stage(table, Some(base), Change::Append(rows)).await.unwrap()
+}
+
+/// The version without the rows 0, 1 and 2; as it is, where the store does not delete.
+async fn thinned(store: &dyn DataStore, table: TableRef, pin: Pin) -> Pin {
+    let three: ArrayRef = Arc::new(Int64Array::from(vec![3]));
+    let first = Filter::Compare { column: "id".to_owned(), op: Comparison::Less, value: three };
+    match store.stage(table, Some(&pin), Change::Delete(first)).await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => pin,
+        staged => staged.unwrap().pin,
+    }
 }
 
 /// All rows of a version.

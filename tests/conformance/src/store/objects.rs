@@ -10,16 +10,17 @@ use headwater_core::{Error, ErrorKind};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
-use super::{StoreFixture, append, create, expected, mint, read, table};
+use super::{StoreFixture, append, create, expected, mint, read, table, thinned};
 use crate::fixture::OpenedStore;
 use crate::rows::{numbered, rows, schema};
 
-/// A table of three versions, the last of which reaches the others' objects, too.
+/// A table of many versions; each reaches objects of those before it.
 async fn versions(store: &dyn DataStore, table: TableRef) -> Vec<Pin> {
     let mut pins = vec![create(store, table, rows(0..5)).await.pin];
     for i in 5..40 {
         pins.push(append(store, table, pins.last().unwrap(), rows(i..i + 1)).await.pin);
     }
+    pins.push(thinned(store, table, pins.last().unwrap().clone()).await);
     pins
 }
 
@@ -49,6 +50,13 @@ pub(super) async fn what_a_version_reaches_is_listed_once_and_exact(fixture: &St
         }
         assert_eq!(store.reach(&[]).await.unwrap(), []);
     }
+    // Nothing else is needed.
+    let store = fixture.reopen().await.store;
+    let last = &pins[pins.len() - 1..];
+    let (before, needed) = (read(store.as_ref(), &last[0]).await, store.reach(last).await.unwrap());
+    let all = store.list().await.unwrap().into_iter().map(|object| object.path);
+    store.reclaim(all.filter(|path| !paths(&needed).contains(path.as_str())).collect()).await.unwrap();
+    assert_eq!(read(fixture.reopen().await.store.as_ref(), &last[0]).await, before);
 }
 
 pub(super) async fn a_life_shares_no_object_with_another(fixture: &StoreFixture) {

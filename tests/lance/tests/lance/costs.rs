@@ -90,6 +90,14 @@ async fn one_table(lake: &Lake) {
     let (early, late) = (per_fragment(measured[0], measured[1]), per_fragment(measured[1], measured[2]));
     println!("{} manifest bytes per fragment: {early:.1} and {late:.1}", lake.name);
     assert!(early > 50.0 && late > 50.0 && late < 220.0 && (early - late).abs() < 8.0, "{measured:?}");
+    branch.transact(|tx| async move { tx.optimize(&tx.table("t").await?).await }).await.unwrap();
+    let optimized = branch.snapshot().await.unwrap().table("t").unwrap().pin.clone();
+    assert!(optimized.size <= measured[0].1 + 512, "{} bytes of manifest, and {measured:?} before", optimized.size);
+    let (store, tap) = cold(lake);
+    let partitions = store.scan(&optimized, &Scan::default()).await.unwrap();
+    let batches = headwater_conformance::rows::collect(&partitions).await.unwrap();
+    assert_eq!(batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>(), depth);
+    assert_eq!(verbs(&tap.requests()), ["GET", "GET"], "{}", render(&tap.requests()));
     let verified = Catalog::open(lake.parts(&Tap::new())).await.unwrap().verify(headwater_core::verify::Depth::Data).await.unwrap();
     assert!(verified.ok() && verified.reclaimable_objects == 0, "{verified:?}");
 }

@@ -4,6 +4,7 @@ use headwater_conformance::fixture::{Memory, StoreOf};
 use headwater_conformance::lab::Lab;
 use headwater_conformance::{commit, store};
 use headwater_suite::Local;
+use headwater_suite::changes::every_change_in;
 use headwater_suite_s3::Buckets;
 
 use crate::{LANCE, registry};
@@ -39,4 +40,9 @@ async fn catalogs_on_a_local_disk_conform() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn catalogs_on_s3_conform() {
     assert_eq!(commit::run_all(&Lab::new(Buckets::direct(), registry(), LANCE.store)).await, commit::PROPERTIES.len());
+}
+
+#[tokio::test]
+async fn the_store_does_every_change() {
+    every_change_in(&Lab::new(Memory::default(), registry(), LANCE.store)).await;
 }

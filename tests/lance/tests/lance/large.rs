@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{BinaryArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use headwater_conformance::rows::{collect, texts};
 use headwater_conformance::tap::{Fault, Tap, TapObjects, render};
 use headwater_core::ErrorKind;
+use headwater_core::filter::{Comparison, Filter};
 use headwater_core::ids::{Incarnation, Mint, SystemEnvironment, TableId};
 use headwater_core::json::sha256;
 use headwater_core::store::{Change, DataStore, Pin, Reached, Rows, Scan, TableRef};
@@ -157,4 +160,43 @@ async fn a_stage_of_several_files_reads_back_in_order() {
         next += batch.num_rows() as i64;
     }
     assert_eq!(next, 2_200_000);
+}
+
+/// What is large and whole stays; what is small, or lacks many rows, is written anew where it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fragments_written_anew_keep_their_place() {
+    let (objects, table) = (Arc::new(InMemory::new()), table());
+    let (store, tap) = open(&objects);
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let numbers = |range: std::ops::Range<i64>| {
+        let column = Int64Array::from_iter_values(range);
+        Rows::new(schema.clone(), vec![RecordBatch::try_new(schema.clone(), vec![Arc::new(column)]).unwrap()])
+    };
+    const LARGE: i64 = 400_000;
+    let starts = [0, LARGE, LARGE + 10, LARGE + 20, 2 * LARGE + 20, 2 * LARGE + 30];
+    let mut pin = store.stage(table, None, Change::Create(numbers(0..LARGE))).await.unwrap().pin;
+    for two in starts[1..].windows(2) {
+        pin = store.stage(table, Some(&pin), Change::Append(numbers(two[0]..two[1]))).await.unwrap().pin;
+    }
+    let compare = |op, n: i64| Filter::Compare { column: "n".to_owned(), op, value: Arc::new(Int64Array::from(vec![n])) };
+    let few = Filter::And(vec![compare(Comparison::GreaterEqual, 7), compare(Comparison::Less, 12)]);
+    pin = store.stage(table, Some(&pin), Change::Delete(few)).await.unwrap().pin;
+    let many = Filter::And(vec![compare(Comparison::GreaterEqual, LARGE + 20), compare(Comparison::Less, LARGE + 40_020)]);
+    pin = store.stage(table, Some(&pin), Change::Delete(many)).await.unwrap().pin;
+    let rows = |store: LanceStore, pin: Pin| async move {
+        let partitions = store.scan(&pin, &Scan::default()).await.unwrap();
+        let counts: Vec<_> = partitions.iter().filter_map(|partition| partition.rows).collect();
+        let batches = collect(&partitions).await.unwrap();
+        let numbers: Vec<i64> = batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
+        (counts, numbers)
+    };
+    let expected: Vec<i64> = (0..7).chain(12..LARGE + 20).chain(LARGE + 40_020..2 * LARGE + 30).collect();
+    let large = LARGE as u64;
+    assert_eq!(rows(open(&objects).0, pin.clone()).await, (vec![large - 5, 10, 10, large - 40_000, 10], expected.clone()));
+    tap.clear();
+    let optimized = store.stage(table, Some(&pin), Change::Rewrite).await.unwrap();
+    let requests = tap.requests();
+    assert_eq!(requests.iter().filter(|request| request.verb == "PUT").count(), 3, "{}", render(&requests));
+    assert_eq!(rows(open(&objects).0, optimized.pin.clone()).await, (vec![large - 5, 20, large - 40_000, 10], expected));
+    assert_eq!(store.stage(table, Some(&optimized.pin), Change::Rewrite).await.unwrap().pin, optimized.pin);
 }

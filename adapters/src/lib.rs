@@ -1,5 +1,6 @@
 //! Effect adapters: one module per kind of write. They drive stores only through `DataStore`, so they serve every store alike.
 
+pub mod index;
 pub mod load;
 pub mod mutation;
 pub mod optimize;
@@ -15,13 +16,15 @@ use headwater_core::registry::Expected;
 use headwater_core::schema::schema_hash;
 use headwater_core::store::{Change, DataStore, Rows, Staged, TableRef};
 
+pub use index::Index;
 pub use load::Load;
 pub use mutation::Mutation;
 pub use optimize::Optimize;
 pub use schema::Schema;
 
 /// What this crate registers.
-pub const EXPECTED: &[Expected] = &[("adapter", "load"), ("adapter", "mutation"), ("adapter", "optimize"), ("adapter", "schema")];
+pub const EXPECTED: &[Expected] =
+    &[("adapter", "index"), ("adapter", "load"), ("adapter", "mutation"), ("adapter", "optimize"), ("adapter", "schema")];
 
 /// Stages a new table under a fresh identity.
 async fn create(

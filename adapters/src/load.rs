@@ -43,7 +43,8 @@ pub(crate) async fn prepare(kind: WriterKind, store: &dyn DataStore, mint: &Mint
         | Plan::Delete(..)
         | Plan::Update(..)
         | Plan::ByKey(..)
-        | Plan::Optimize(_) => Err(refuse(kind, &plan)),
+        | Plan::Optimize(_)
+        | Plan::Index(..) => Err(refuse(kind, &plan)),
     }
 }
 

@@ -65,7 +65,13 @@ impl EffectAdapter for Schema {
                     .map_err(|error| error.at("table", &head.key))?;
                 Effect { event: crate::written(&head, &staged), staged: Some(staged), base: Some(head), append: false, request }
             }
-            Plan::Append(..) | Plan::Overwrite(..) | Plan::Delete(..) | Plan::Update(..) | Plan::ByKey(..) | Plan::Optimize(_) => {
+            Plan::Append(..)
+            | Plan::Overwrite(..)
+            | Plan::Delete(..)
+            | Plan::Update(..)
+            | Plan::ByKey(..)
+            | Plan::Optimize(_)
+            | Plan::Index(..) => {
                 return Err(refuse(self.kind(), &plan));
             }
         };

@@ -119,6 +119,8 @@ pub enum Plan {
     ByKey(TableHead, ByKey, Rows),
     /// The same rows, laid out better.
     Optimize(TableHead),
+    /// The same rows, and an index of this column over all of them.
+    Index(TableHead, String),
 }
 
 impl Plan {
@@ -133,7 +135,8 @@ impl Plan {
             | Self::Delete(head, _)
             | Self::Update(head, ..)
             | Self::ByKey(head, ..)
-            | Self::Optimize(head) => &head.key,
+            | Self::Optimize(head)
+            | Self::Index(head, _) => &head.key,
         }
     }
 
@@ -151,6 +154,7 @@ impl Plan {
             Self::Update(..) => "update",
             Self::ByKey(_, action, _) => action.name(),
             Self::Optimize(_) => "optimize",
+            Self::Index(..) => "index",
         }
     }
 }

@@ -94,6 +94,9 @@ pub enum Change {
     },
     /// The base's rows, in their order, in fewer and larger objects. A base that is laid out well already is given back.
     Rewrite,
+    /// The base's rows, and an index of this column over all of them. A base whose index covers them is given back. The index is derived: a
+    /// scan yields the same rows whether it is there, behind, or gone. [`Change::Rewrite`] keeps it, and brings it up to date.
+    Index(String),
 }
 
 /// What a row does to the row of the same key, and without one.
@@ -177,6 +180,7 @@ impl Change {
             Self::Update { .. } => "update",
             Self::ByKey { action, .. } => action.name(),
             Self::Rewrite => "optimize",
+            Self::Index(_) => "index",
         }
     }
 }

@@ -252,6 +252,19 @@ pub(crate) enum Table {
         #[command(flatten)]
         committing: Committing,
     },
+    /// Index a column of a Lance table: rows are found and changed by it without reading the others.
+    Index {
+        #[command(flatten)]
+        root: Root,
+        /// The table.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The column.
+        #[arg(value_name = "COLUMN")]
+        column: String,
+        #[command(flatten)]
+        committing: Committing,
+    },
     /// Show a table's columns and its current version.
     Show {
         #[command(flatten)]

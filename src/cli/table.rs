@@ -46,6 +46,13 @@ pub(crate) async fn run(args: Table, common: &Common) -> Result<(), Failure> {
             })
             .await?
         }
+        Table::Index { root, name, column, committing } => {
+            commit(&root.url, &committing, common, async |tx| {
+                let table = tx.table(&name).await?;
+                tx.index(&table, &column).await
+            })
+            .await?
+        }
         Table::Show { root, name } => return show(&root.url, &name, common).await,
     };
     report(&commit, common)

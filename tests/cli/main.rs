@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod keyed;
+#[cfg(feature = "lance")]
+mod lance;
 mod optimize;
 
 use std::path::{Path, PathBuf};
@@ -308,7 +310,7 @@ fn documents_have_exactly_the_documented_fields() {
     let adapters = place.json(&["adapters"]);
     assert_eq!(keys(&adapters), ["adapters", "authorities", "missing", "stores"]);
     let kinds = |part: &str| adapters[part].as_array().unwrap().iter().map(|part| part["kind"].as_str().unwrap()).collect::<Vec<_>>();
-    assert_eq!(kinds("adapters"), ["load", "mutation", "optimize", "schema"]);
+    assert_eq!(kinds("adapters"), ["index", "load", "mutation", "optimize", "schema"]);
     assert!(kinds("authorities").contains(&"memory"));
 }
 
@@ -532,41 +534,4 @@ fn an_output_file_is_whole_or_absent() {
     place.run(&["read", "lake", "t", "-o", "no/such/out.csv", "--format", "jsonl"]).fails(1, &["out.csv"]);
     place.run(&["read", "lake", "t", "-o", "out.jsonl"]).ok();
     assert_eq!(std::fs::read_to_string(place.path("out.jsonl")).unwrap(), "{\"l\":[1]}\n");
-}
-
-/// The same lines with the other store: what a user sees differs where files are named.
-#[cfg(feature = "lance")]
-#[test]
-fn a_lake_of_lance_tables_takes_the_same_commands() {
-    let place = Place::new();
-    place.write("a.csv", "id,name\n1,x\n2,\n");
-    place.write("b.csv", "id,name\n3,z\n");
-    let dotted = &["load", "lake", "--store", "lance", "--table", "t=dotted.csv"];
-    place.write("dotted.csv", "id,user.name\n1,x\n");
-    place.run(dotted).fails(1, &["\"user.name\"", "rename"]);
-    assert!(!place.path("lake").exists(), "what the store cannot keep leaves no catalog behind");
-    place.run(&["load", "lake", "--store", "lance", "--table", "t=a.csv", "--table", "u=a.csv"]).ok();
-    // The kind counts at creation only.
-    place.run(&["load", "lake", "--store", "parquet", "--table", "t=b.csv"]).ok();
-    place.run(&["load", "lake", "--table", "u=b.csv", "--mode", "overwrite"]).ok();
-    place.run(&["table", "add-column", "lake", "t", "--column", "size double"]).ok();
-    let rows = serde_json::json!([{"id": 1, "name": "x", "size": null}, {"id": 2, "name": null, "size": null}, {"id": 3, "name": "z", "size": null}]);
-    assert_eq!(place.rows("t"), rows);
-    assert_eq!(place.rows("u"), serde_json::json!([{"id": 3, "name": "z"}]));
-    let read = |args: &[&str]| place.json(&[&["read", "lake", "t"], args].concat())["rows"].clone();
-    assert_eq!(read(&["--at", "1", "--columns", "name"]), serde_json::json!([{"name": "x"}, {"name": null}]));
-
-    let (one, two) = (place.json(&["files", "lake", "t", "--at", "1"]), place.json(&["files", "lake", "t"]));
-    let text = |document: &Value, key: &str| document["dataset"][key].as_str().unwrap().to_owned();
-    assert_eq!((keys(&one), keys(&one["dataset"])), (vec!["dataset"], vec!["format", "url", "version"]));
-    assert!(text(&one, "url") == text(&two, "url") && text(&one, "version") != text(&two, "version"), "{one} {two}");
-    let manifest = Path::new(&text(&one, "url")).join(format!("_versions/d{}.manifest", text(&one, "version")));
-    assert!(manifest.is_absolute() && manifest.is_file(), "{}", manifest.display());
-    assert_eq!(place.run(&["files", "lake", "t"]).ok().out, format!("{} {}\n", text(&two, "url"), text(&two, "version")));
-
-    let verified = place.json(&["verify", "lake", "--data"]);
-    assert_eq!((&verified["ok"], &verified["reclaimable"]["objects"]), (&Value::Bool(true), &Value::from(0)), "{verified}");
-    std::fs::write(&manifest, "torn").unwrap();
-    let verified = place.run(&["verify", "lake", "--json"]);
-    assert!(verified.code == 1 && verified.out.contains(&text(&one, "version")), "{}", verified.out);
 }

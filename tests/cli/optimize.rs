@@ -23,6 +23,7 @@ fn many_small_files_become_one_and_the_rows_stay() {
     assert_eq!((place.rows("t"), place.rows("u")), before);
     assert_eq!(place.json(&["log", "lake", "--limit", "1"])["commits"][0]["kind"], "optimize");
     assert_eq!(place.json(&["verify", "lake", "--data"])["ok"], json!(true));
+    place.run(&["table", "index", "lake", "t", "n"]).fails(1, &["parquet", "index"]);
     place.run(&["optimize", "lake", "nothing"]).fails(1, &["nothing"]);
     assert!(place.run(&["optimize", "lake"]).ok().out.contains("as before"));
 }

@@ -1,4 +1,5 @@
-//! Compaction: small fragments next to each other, and those that lack many rows, are written anew. Rows and their order stay.
+//! Compaction: small fragments next to each other, and those that lack many rows, are written anew. Rows and their order stay, and indices
+//! know all of them afterwards.
 
 use std::sync::Arc;
 
@@ -19,15 +20,16 @@ use crate::version::Version;
 const WORN: usize = 10;
 
 impl LanceStore {
-    /// Requests: every data file of a run once, then 1 for each new one and 1 for the manifest.
+    /// Requests: every data file of a run once and a scan of the indexed columns, then 1 for each new file and 1 for the manifest.
     pub(crate) async fn compact(&self, version: Arc<Version>) -> Result<Staged> {
         let content = sha256(b"optimize");
         let runs = runs(version.dataset.fragments().to_vec(), FILE_BYTES as u64, weight);
         let runs: Vec<_> = runs.into_iter().filter(|run| run.len() > 1 || run.iter().any(worn)).collect();
-        if runs.is_empty() {
+        let behind = version.indices.iter().any(|index| !version.is_covered_by(index));
+        if runs.is_empty() && !behind {
             return Ok(staged(&version, 0, content));
         }
-        let stage = Stage::new(&self.engine, Base::of(&version));
+        let mut stage = Stage::new(&self.engine, Base::of(&version));
         let (mut groups, mut files) = (Vec::new(), Vec::new());
         for old_fragments in runs {
             let columns = version.dataset.schema().clone();
@@ -48,12 +50,21 @@ impl LanceStore {
             groups.push(RewriteGroup { old_fragments, new_fragments });
             files.extend(written.files);
         }
-        if groups.is_empty() {
+        if groups.is_empty() && !behind {
             return Ok(staged(&version, 0, content));
         }
-        let operation = Operation::Rewrite { groups, rewritten_indices: Vec::new(), frag_reuse_index: None };
-        let version = stage.commit(operation, &files).await?;
-        Ok(staged(&self.know(version), 0, content))
+        if !groups.is_empty() {
+            if !version.indices.is_empty() {
+                // They name rows by fragments, and a number is to be another one's.
+                stage.drop_indices().await?;
+            }
+            let rewrite = Operation::Rewrite { groups, rewritten_indices: Vec::new(), frag_reuse_index: None };
+            stage.apply(rewrite, &files).await?;
+        }
+        for column in version.indexed() {
+            stage.index(&column).await?;
+        }
+        Ok(staged(&self.know(stage.publish().await?), 0, content))
     }
 }
 

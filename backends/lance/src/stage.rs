@@ -15,7 +15,8 @@ use headwater_core::{Error, ErrorKind, Result};
 use lance::Dataset;
 use lance::dataset::transaction::{Operation, Transaction};
 use lance::dataset::{CommitBuilder, InsertBuilder, WriteMode, WriteParams};
-use lance_table::format::Fragment;
+use lance::index::DatasetIndexExt;
+use lance_table::format::{Fragment, IndexMetadata};
 use object_store::path::Path;
 
 use crate::content::Content;
@@ -33,6 +34,8 @@ pub(crate) const FILE_BYTES: usize = 1 << 30;
 const PARALLEL_READS: usize = 16;
 /// Objects of one stage written side by side.
 const PARALLEL_WRITES: usize = 64;
+
+const UNWRITABLE: &str = "Lance cannot write this";
 
 /// What a stage is built on.
 pub(crate) struct Base {
@@ -76,8 +79,19 @@ impl<'a> Stage<'a> {
         Self { engine, root: base.root, schema: base.schema, view, dataset }
     }
 
-    fn failed(&self, error: lance::Error) -> Error {
-        self.view.failure().unwrap_or_else(|| Error::invalid("Lance cannot write this").because(error).at("table", &self.root))
+    /// What the stage has so far.
+    pub(crate) fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// The indices of what the stage has so far. No request.
+    pub(crate) async fn indices(&self) -> Result<Arc<Vec<IndexMetadata>>> {
+        self.dataset.load_indices().await.map_err(|error| self.failed("Lance cannot read its list of indices", error))
+    }
+
+    /// What Lance's error comes from: a request, or what Lance was asked for.
+    pub(crate) fn failed(&self, what: &str, error: lance::Error) -> Error {
+        self.view.failure().unwrap_or_else(|| Error::invalid(what).because(error).at("table", &self.root))
     }
 
     fn lost(&self, what: &str) -> Error {
@@ -110,7 +124,7 @@ impl<'a> Stage<'a> {
             match Box::pin(insert.execute_uncommitted_stream(source)).await {
                 Ok(Transaction { operation: Operation::Append { fragments: written }, .. }) => fragments = written,
                 Ok(other) => failed = Some(Error::new(ErrorKind::Unsupported, format!("Lance made {} of an append", other.operation))),
-                Err(error) => failed = Some(self.failed(error)),
+                Err(error) => failed = Some(self.failed(UNWRITABLE, error)),
             }
         }
         let mut passed = passing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,7 +152,7 @@ impl<'a> Stage<'a> {
     pub(crate) async fn without(&self, gone: BTreeMap<u32, Vec<u32>>) -> Result<(Vec<Fragment>, Vec<u64>)> {
         let deleted = gone.into_iter().map(|(id, rows)| async move {
             let fragment = self.dataset.get_fragment(id as usize).ok_or_else(|| self.lost("a fragment"))?;
-            let left = Box::pin(fragment.extend_deletions(rows)).await.map_err(|error| self.failed(error))?;
+            let left = Box::pin(fragment.extend_deletions(rows)).await.map_err(|error| self.failed(UNWRITABLE, error))?;
             Ok::<_, Error>((id, left.map(|fragment| fragment.metadata().clone())))
         });
         let (mut updated, mut removed) = (Vec::new(), Vec::new());
@@ -164,7 +178,7 @@ impl<'a> Stage<'a> {
         let transaction = Transaction::new(self.dataset.manifest().version, operation, None);
         let builder = CommitBuilder::new(self.dataset.clone()).with_detached(true).with_skip_auto_cleanup(true).with_timeout(None);
         let committed = Box::pin(builder.with_commit_handler(handler).execute(transaction)).await;
-        self.dataset = Arc::new(committed.map_err(|error| self.failed(error))?);
+        self.dataset = Arc::new(committed.map_err(|error| self.failed(UNWRITABLE, error))?);
         Ok(())
     }
 

@@ -182,6 +182,7 @@ impl DataStore for LanceStore {
             Change::Delete(filter) => self.delete(self.base(table, base).await?, filter).await,
             Change::Update { filter, set } => self.update(self.base(table, base).await?, filter, set).await,
             Change::ByKey { key, action, rows } => self.by_key(self.base(table, base).await?, &key, action, rows).await,
+            Change::Index(column) => self.index(self.base(table, base).await?, &column).await,
             Change::Rewrite => self.compact(self.base(table, base).await?).await,
         }
     }

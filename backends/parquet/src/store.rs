@@ -8,7 +8,9 @@ use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::ids::Mint;
 use headwater_core::schema::schema_hash;
-use headwater_core::store::{Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef};
+use headwater_core::store::{
+    Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef, unsupported_change,
+};
 use headwater_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -175,6 +177,7 @@ impl DataStore for ParquetStore {
             Change::Rewrite => self.changing(table, base).await?.compact().await,
             Change::Delete(filter) => self.changing(table, base).await?.delete(filter).await,
             Change::Update { filter, set } => self.changing(table, base).await?.update(filter, set).await,
+            Change::Index(_) => Err(unsupported_change(self, &change)),
             Change::ByKey { key, action, rows } => self.changing(table, base).await?.by_key(&key, action, rows).await,
         }
     }

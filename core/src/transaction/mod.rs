@@ -319,6 +319,20 @@ impl Transaction {
         self.alter(table, Pending::Optimize)
     }
 
+    /// Indexes a column, over all rows the table has. Rows that come later are found without it, until [`Transaction::optimize`] or this covers
+    /// them; nothing is ever wrong for want of an index. Nothing is published where the index covers all rows already.
+    ///
+    /// `InvalidInput` for a column that is not there or cannot be indexed; `Unsupported` from a store without indices.
+    pub async fn index(&self, table: &Table, column: &str) -> Result<()> {
+        if table.schema.field_with_name(column).is_err() {
+            let known: Vec<&str> = table.schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let problem = format!("there is no column {column:?} to index; the table has {}", known.join(", "));
+            return Err(Error::invalid(problem).at("table", &table.key));
+        }
+        self.read_contents(table)?;
+        self.alter(table, |head| Pending::Index(head, column.to_owned()))
+    }
+
     fn alter(&self, table: &Table, change: impl FnOnce(TableHead) -> Pending) -> Result<()> {
         let Some(head) = self.own(table)? else {
             return Err(Error::invalid(format!(
@@ -355,8 +369,10 @@ impl Transaction {
             let problem = format!("one commit has one kind of write, this one has {first} and {second}; make two");
             return Err(Error::invalid(problem).during("prepare"));
         }
-        if kinds.contains_key(&WriterKind::Optimize) && pending.iter().any(|pending| matches!(pending, Pending::Create(_))) {
-            return Err(Error::invalid("one commit has one kind of write, this one has create and optimize; make two").during("prepare"));
+        let derived = [WriterKind::Optimize, WriterKind::Index].into_iter().find_map(|kind| kinds.get(&kind));
+        if let (Some(derived), true) = (derived, pending.iter().any(|pending| matches!(pending, Pending::Create(_)))) {
+            let problem = format!("one commit has one kind of write, this one has create and {derived}; make two");
+            return Err(Error::invalid(problem).during("prepare"));
         }
         // Nothing but creates without rows: a change of schema.
         let kind = kinds.into_keys().next().unwrap_or(WriterKind::Schema);

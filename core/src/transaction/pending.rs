@@ -28,6 +28,7 @@ pub(super) enum Pending {
     Update(TableHead, Filter, Vec<(String, ArrayRef)>),
     ByKey(TableHead, SchemaRef, ByKey, Vec<Rows>),
     Optimize(TableHead),
+    Index(TableHead, String),
 }
 
 /// A table a transaction creates.
@@ -53,7 +54,8 @@ impl Pending {
                 | Self::Delete(own, _)
                 | Self::Update(own, ..)
                 | Self::ByKey(own, ..)
-                | Self::Optimize(own),
+                | Self::Optimize(own)
+                | Self::Index(own, _),
                 Some(head),
             ) => own.table_id == head.table_id,
         }
@@ -72,6 +74,7 @@ impl Pending {
             Self::Update(..) => "update",
             Self::ByKey(_, _, action, _) => action.name(),
             Self::Optimize(_) => "optimize",
+            Self::Index(..) => "index",
         }
     }
 
@@ -82,6 +85,7 @@ impl Pending {
             Self::Append(..) | Self::Overwrite(..) => Some(WriterKind::Load),
             Self::Delete(..) | Self::Update(..) | Self::ByKey(..) => Some(WriterKind::Mutation),
             Self::Optimize(_) => Some(WriterKind::Optimize),
+            Self::Index(..) => Some(WriterKind::Index),
             Self::Create(_) | Self::Rename(..) | Self::Drop(..) | Self::AddColumns(..) => Some(WriterKind::Schema),
         }
     }
@@ -141,6 +145,7 @@ pub(super) async fn plan(pending: Pending) -> Result<Option<Plan>> {
         },
         Pending::Delete(head, filter) => Plan::Delete(head, filter),
         Pending::Optimize(head) => Plan::Optimize(head),
+        Pending::Index(head, column) => Plan::Index(head, column),
         Pending::Update(head, filter, set) => Plan::Update(head, filter, set),
         Pending::Rename(head, to) => Plan::Rename(head, to),
         Pending::Drop(head) => Plan::Drop(head),

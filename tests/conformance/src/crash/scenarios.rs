@@ -145,6 +145,18 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        name: "index: two tables",
+        adapter: WriterKind::Index,
+        records: &[],
+        setup: |main| Box::pin(scattered(main)),
+        commits: &[|tx| {
+            Box::pin(async move {
+                tx.index(&tx.table("a").await?, "id").await?;
+                tx.index(&tx.table("b").await?, "name").await
+            })
+        }],
+    },
+    Scenario {
         name: "optimize: two tables",
         adapter: WriterKind::Optimize,
         records: &[],

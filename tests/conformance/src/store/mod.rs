@@ -41,6 +41,7 @@ pub const PROPERTIES: &[Property<StoreFixture>] = properties![
     mutations::a_retry_of_a_change_has_the_same_content,
     reads::a_projection_has_the_order_asked_for,
     reads::a_filter_is_exact,
+    reads::an_index_changes_no_answer,
     reads::a_limit_bounds_each_partition,
     reads::a_partition_opens_again,
     reads::an_old_version_never_changes,

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use headwater_core::ErrorKind;
 use headwater_core::filter::{Comparison, Filter};
-use headwater_core::store::{DataStore, Pin, Rows, Scan, TableRef};
+use headwater_core::store::{Change, DataStore, Pin, Rows, Scan, TableRef};
 
 use super::{StoreFixture, append, create, expected, read, refused, scan, table};
 use crate::rows::{collect, rows, texts};
@@ -121,6 +121,69 @@ pub(super) async fn a_filter_is_exact(fixture: &StoreFixture) {
         let asked = Scan { filter: Some(wrong), ..Scan::default() };
         refused(scan(store.as_ref(), &pin, &asked).await, ErrorKind::InvalidInput);
     }
+}
+
+/// Whatever is asked of a version that holds these rows, by a process that has read nothing yet.
+async fn answers_are_exact(fixture: &StoreFixture, pin: &Pin, rows: &[RecordBatch], what: &str) {
+    let store = fixture.reopen().await.store;
+    for filter in filters() {
+        let passed: Vec<RecordBatch> = rows.iter().map(|part| filter.apply(part).unwrap()).collect();
+        let asked = Scan { filter: Some(filter.clone()), ..Scan::default() };
+        let mut found = scan(store.as_ref(), pin, &asked).await.unwrap();
+        let mut wanted = texts(&passed);
+        found.sort();
+        wanted.sort();
+        assert_eq!(found, wanted, "{what}: {filter:?}");
+    }
+}
+
+/// Whether it covers all rows, some, or none that are left; and the versions before it stay as they were.
+pub(super) async fn an_index_changes_no_answer(fixture: &StoreFixture) {
+    let store = fixture.open_fresh().await.store;
+    let table = table();
+    let before = written(store.as_ref(), table).await;
+    let mut pin = before.clone();
+    for column in ["n", "x", "s"] {
+        match store.stage(table, Some(&pin), Change::Index(column.to_owned())).await {
+            Err(error) if error.kind() == ErrorKind::Unsupported => return,
+            staged => pin = staged.unwrap().pin,
+        }
+        assert_ne!(pin, before);
+        let again = store.stage(table, Some(&pin), Change::Index(column.to_owned())).await.unwrap();
+        assert_eq!(again.pin, pin, "what an index covers needs no other");
+        answers_are_exact(fixture, &pin, &parts(), column).await;
+    }
+    assert_eq!(read(store.as_ref(), &pin).await, read(store.as_ref(), &before).await);
+    let mut rows = parts();
+    let more = batch(vec![Some(7), None, Some(100)]);
+    pin = append(store.as_ref(), table, &pin, more.clone().into()).await.pin;
+    rows.push(more);
+    answers_are_exact(fixture, &pin, &rows, "behind").await;
+    let small = Filter::Compare { column: "n".to_owned(), op: Comparison::Less, value: Arc::new(Int64Array::from(vec![9])) };
+    pin = store.stage(table, Some(&pin), Change::Delete(small.clone())).await.unwrap().pin;
+    let large = Filter::Not(Box::new(small));
+    let unknown = Filter::IsNull("n".to_owned());
+    rows = rows.iter().map(|part| Filter::Or(vec![large.clone(), unknown.clone()]).apply(part).unwrap()).collect();
+    answers_are_exact(fixture, &pin, &rows, "with rows gone").await;
+    let optimized = store.stage(table, Some(&pin), Change::Rewrite).await.unwrap().pin;
+    assert_ne!(optimized, pin);
+    answers_are_exact(fixture, &optimized, &rows, "optimized").await;
+    for column in ["n", "x", "s"] {
+        let again = store.stage(table, Some(&optimized), Change::Index(column.to_owned())).await.unwrap();
+        assert_eq!(again.pin, optimized, "an optimized table's indices cover all rows");
+    }
+    answers_are_exact(fixture, &before, &parts(), "before").await;
+    let more = batch(vec![Some(-5), Some(8)]);
+    let pin = append(store.as_ref(), table, &optimized, more.clone().into()).await.pin;
+    rows.push(more);
+    let indexed = store.stage(table, Some(&pin), Change::Index("n".to_owned())).await.unwrap().pin;
+    answers_are_exact(fixture, &indexed, &rows, "one index ahead of others").await;
+    let emptied = store.stage(table, Some(&indexed), Change::Overwrite(Rows::new(columns(), Vec::new()))).await.unwrap().pin;
+    answers_are_exact(fixture, &emptied, &[], "emptied").await;
+    let none = store.stage(table, Some(&emptied), Change::Index("n".to_owned())).await;
+    let none = append(store.as_ref(), table, &none.unwrap().pin, rows[0].clone().into()).await.pin;
+    answers_are_exact(fixture, &none, &rows[..1], "an index of no rows").await;
+    refused(store.stage(table, Some(&none), Change::Index("no such column".to_owned())).await, ErrorKind::InvalidInput);
 }
 
 pub(super) async fn a_limit_bounds_each_partition(fixture: &StoreFixture) {

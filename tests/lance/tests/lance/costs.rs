@@ -111,3 +111,43 @@ async fn one_table_costs_three_requests_in_two_round_trips_at_any_depth_in_memor
 async fn one_table_costs_three_requests_in_two_round_trips_at_any_depth_on_a_local_disk() {
     one_table(&Lake::local(LANCE)).await;
 }
+
+/// Rows of an upsert, next to each other.
+const UPSERTED: i64 = 1_000;
+
+/// What one upsert reads and writes in a table of so many rows whose key is indexed, by a process that knows nothing yet.
+async fn upsert(rows: i64) -> (usize, usize) {
+    let lake = Lake::memory(LANCE);
+    let numbered = headwater_conformance::rows::numbered;
+    let (branch, _) = lake.open().await;
+    let created = branch.transact(|tx| async move {
+        let table = tx.create_keyed_table("t", headwater_conformance::rows::schema(), &["id"]).await?;
+        tx.append(&table, numbered(0..rows)).await
+    });
+    created.await.unwrap();
+    branch.transact(|tx| async move { tx.index(&tx.table("t").await?, "id").await }).await.unwrap();
+    let (branch, tap) = lake.open().await;
+    tap.clear();
+    let middle = rows / 2..rows / 2 + UPSERTED;
+    let changed = branch.transact(|tx| {
+        let rows = numbered(middle.clone());
+        async move { tx.upsert(&tx.table("t").await?, rows).await }
+    });
+    assert_eq!(changed.await.unwrap().tables[0].changed, UPSERTED as u64);
+    let requests = tap.requests();
+    assert!(!requests.iter().any(|request| request.verb.starts_with("LIST")), "{}", render(&requests));
+    let (received, sent) = (requests.iter().map(|request| request.received).sum(), requests.iter().map(|request| request.sent).sum());
+    headwater_conformance::report(format!(
+        "upsert of {UPSERTED} of {rows} rows: {} requests, {received} B read, {sent} B written",
+        requests.len()
+    ));
+    let snapshot = branch.snapshot().await.unwrap();
+    assert_eq!(snapshot.table("t").unwrap().rows, rows as u64);
+    (received, sent)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upsert_by_an_indexed_key_costs_the_same_in_a_table_ten_times_as_large() {
+    let (small, large) = (upsert(100_000).await, upsert(1_000_000).await);
+    assert!(small.0 > 0 && large.0 <= 2 * small.0 && large.1 <= 2 * small.1, "{small:?} and {large:?}");
+}

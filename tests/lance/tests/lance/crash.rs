@@ -54,6 +54,11 @@ async fn mutation_under_every_fault() {
 }
 
 #[tokio::test]
+async fn index_under_every_fault() {
+    cells(MEMORY, Some("index"), &[false]).await;
+}
+
+#[tokio::test]
 async fn optimize_under_every_fault() {
     cells(MEMORY, Some("optimize"), &[false]).await;
 }

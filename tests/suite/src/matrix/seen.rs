@@ -16,7 +16,7 @@ pub(crate) const RIVAL: &str = "rival";
 pub(crate) struct Seen {
     tables: BTreeMap<String, (String, Vec<String>)>,
     dropped: Vec<String>,
-    optimized: usize,
+    derived: usize,
 }
 
 /// Reads catalogs. The rows of a pin never change, so each is decoded once, however many cells share it.
@@ -33,7 +33,7 @@ impl Reader {
         seen.dropped.extend(snapshot.tombstones().await.unwrap().iter().map(|head| head.key.to_string()));
         seen.dropped.sort();
         let log = snapshot.log(usize::MAX).await.unwrap();
-        seen.optimized = log.iter().filter(|logged| logged.entry.kind == WriterKind::Optimize).count();
+        seen.derived = log.iter().filter(|logged| matches!(logged.entry.kind, WriterKind::Optimize | WriterKind::Index)).count();
         seen
     }
 

@@ -124,6 +124,12 @@ async fn sixteen_processes_at_once_all_succeed_on_lance_tables() {
     sixteen_processes_at_once(Place::folder().of("lance"), Loads { own: 10, shared: 5 }).await;
 }
 
+#[cfg(all(feature = "lance", feature = "s3"))]
+#[tokio::test]
+async fn sixteen_processes_at_once_all_succeed_on_lance_tables_on_s3() {
+    sixteen_processes_at_once(Place::bucket().of("lance"), Loads { own: 4, shared: 2 }).await;
+}
+
 #[cfg(feature = "lance")]
 #[tokio::test]
 async fn processes_that_all_begin_where_no_lake_is_share_the_one_of_lance_tables_that_is_made() {

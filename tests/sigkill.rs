@@ -62,6 +62,12 @@ impl Site {
         Self { place: Place::in_bucket(Bucket::behind(proxy.addr())), proxy: Some(proxy) }
     }
 
+    /// The same site, for a lake of another store.
+    #[cfg(feature = "lance")]
+    fn of(self, store: &'static str) -> Self {
+        Self { place: self.place.of(store), ..self }
+    }
+
     /// A load begins.
     fn begin(&self) {
         #[cfg(feature = "s3")]
@@ -300,9 +306,11 @@ async fn a_killed_load_is_there_wholly_or_not_at_all_on_s3() {
 #[cfg(feature = "lance")]
 #[tokio::test]
 async fn a_killed_load_of_lance_tables_is_there_wholly_or_not_at_all() {
-    let lance = async || {
-        let site = Site::folder().await;
-        Site { place: site.place.of("lance"), ..site }
-    };
-    kill(lance, FOLDER).await;
+    kill(async || Site::folder().await.of("lance"), FOLDER).await;
+}
+
+#[cfg(all(feature = "lance", feature = "s3"))]
+#[tokio::test]
+async fn a_killed_load_of_lance_tables_is_there_wholly_or_not_at_all_on_s3() {
+    kill(async || Site::bucket().await.of("lance"), BUCKET).await;
 }

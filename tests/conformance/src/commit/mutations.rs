@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use arrow_array::{ArrayRef, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use headwater_core::filter::{Comparison, Filter};
-use headwater_core::store::ByKey;
-use headwater_core::{Branch, Commit, ErrorKind, Result, Transaction};
+use headwater_core::store::{ByKey, Scan};
+use headwater_core::{At, Branch, Commit, ErrorKind, Result, Transaction};
 
 use super::{append, create, ids, refused, spawn};
 use crate::lab::{Lab, main};
-use crate::rows::{numbered, schema};
+use crate::rows::{self, collect, numbered, schema, texts};
 
 /// A keyed table with some rows.
 async fn keyed(branch: &Branch, key: &str, rows: std::ops::Range<i64>) {
@@ -216,7 +216,8 @@ pub(super) async fn what_does_not_fit_the_key_is_refused(lab: &Lab) {
     assert_eq!(ids(&lab.main().await.snapshot().await.unwrap(), "t").await, [0, 1, 2]);
 }
 
-/// Four writers, each with numbers of its own, and one who optimizes all the while: in the end every number is where its last writer left it.
+/// Four writers, each with numbers of its own, and one who indexes and optimizes all the while: in the end every number is where its last
+/// writer left it, and at every commit what is found by the key is what is there.
 pub(super) async fn an_optimize_beside_writers_loses_nothing(lab: &Lab) {
     if !does(lab).await {
         return;
@@ -245,9 +246,14 @@ pub(super) async fn an_optimize_beside_writers_loses_nothing(lab: &Lab) {
     let optimizing = lab.main().await;
     let mut optimized = 0;
     let mut runs = 0;
+    let index = || optimizing.transact(|tx| async move { tx.index(&tx.table("t").await?, "id").await });
+    let indexes = !index().await.is_err_and(|error| error.kind() == ErrorKind::Unsupported);
     while runs < 3 || writers.iter().any(|writer| !writer.is_finished()) {
         let commit = optimizing.transact(|tx| async move { tx.optimize(&tx.table("t").await?).await }).await.unwrap();
         optimized += u32::from(commit.published);
+        if indexes && runs % 2 == 1 {
+            index().await.unwrap();
+        }
         runs += 1;
         tokio::task::yield_now().await;
     }
@@ -259,5 +265,15 @@ pub(super) async fn an_optimize_beside_writers_loses_nothing(lab: &Lab) {
     let mut wanted: Vec<i64> = (0..40).collect();
     (0..4).for_each(|writer| wanted.extend((0..ROUNDS).map(|round| 100 + writer * 10 + round)));
     wanted.sort_unstable();
-    assert_eq!(ids(&lab.main().await.snapshot().await.unwrap(), "t").await, wanted);
+    let now = lab.main().await.snapshot().await.unwrap();
+    assert_eq!(ids(&now, "t").await, wanted);
+    for seq in 1..=now.seq() {
+        let then = now.at(At::Seq(seq)).await.unwrap();
+        let mut all = ids(&then, "t").await;
+        all.retain(|id| *id >= 20);
+        let few = Scan { filter: Some(Filter::Not(Box::new(less(20)))), ..Scan::default() };
+        let mut found = rows::ids(&texts(&collect(&then.scan("t", &few).await.unwrap()).await.unwrap()));
+        found.sort_unstable();
+        assert_eq!(found, all, "at seq {seq}");
+    }
 }

@@ -37,6 +37,7 @@ pub const PROPERTIES: &[Property<StoreFixture>] = properties![
     mutations::two_rows_of_one_key_are_refused,
     mutations::a_condition_picks_the_rows_that_change,
     mutations::changes_reach_rows_of_any_age,
+    mutations::every_change_stands_on_every_other,
     mutations::an_optimized_table_holds_the_same_rows,
     mutations::a_retry_of_a_change_has_the_same_content,
     reads::a_projection_has_the_order_asked_for,

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field};
 use headwater_core::filter::{Comparison, Filter};
-use headwater_core::store::{Absent, ByKey, Change, DataStore, Pin, Present, Rows, Staged, TableRef};
+use headwater_core::store::{Absent, ByKey, Change, DataStore, Pin, Present, Rows, Scan, Staged, TableRef};
 use headwater_core::{Error, ErrorKind, Result};
 
-use super::{StoreFixture, append, create, expected, read, refused, table};
+use super::{StoreFixture, append, create, expected, read, refused, scan, table};
 use crate::rows::{ids, rows, schema};
 
 /// A table of three versions, each with rows of its own: what is there is in more than one file.
@@ -180,6 +181,54 @@ pub(super) async fn changes_reach_rows_of_any_age(fixture: &StoreFixture) {
     if let Some(all) = staged(store.as_ref(), table, &version.pin, update).await {
         let found = sorted(read(fixture.reopen().await.store.as_ref(), &all.unwrap().pin).await);
         assert!(found.len() == wanted.len() && found.iter().all(|row| row.ends_with("|x")));
+    }
+}
+
+/// A change, and what the table's rows, as text, become by it.
+type Step = (&'static str, fn() -> Change, fn(Vec<String>) -> Vec<String>);
+
+/// The rows without those of these ids.
+fn lacking(mut rows: Vec<String>, ids: std::ops::Range<i64>) -> Vec<String> {
+    rows.retain(|row| !ids.contains(&self::ids(std::slice::from_ref(row))[0]));
+    rows
+}
+
+const STEPS: [Step; 7] = [
+    ("append", || Change::Append(rows(20..22)), |rows| [rows, expected(20..22)].concat()),
+    ("delete", || Change::Delete(compare(Comparison::Less, 3)), |rows| lacking(rows, 0..3)),
+    ("upsert", || by_key(ByKey::UPSERT, rows(5..7)), |rows| [lacking(rows, 5..7), expected(5..7)].concat()),
+    ("delete most", || Change::Delete(compare(Comparison::Less, 11)), |rows| lacking(rows, 0..11)),
+    ("index", || Change::Index("id".to_owned()), |rows| rows),
+    ("optimize", || Change::Rewrite, |rows| rows),
+    ("overwrite", || Change::Overwrite(rows(8..10)), |_| expected(8..10)),
+];
+
+/// Three changes in a row, then a rebase onto them, and more columns: whatever a store keeps beside its rows, it keeps right.
+pub(super) async fn every_change_stands_on_every_other(fixture: &StoreFixture) {
+    let store = fixture.open_fresh().await.store;
+    let table = table();
+    let base = base(store.as_ref(), table).await;
+    let appended = append(store.as_ref(), table, &base.pin, rows(30..32)).await;
+    let wide = headwater_core::schema::with_columns(&schema(), &[Field::new("size", DataType::Int64, true)]).unwrap();
+    for (first, second) in STEPS.iter().flat_map(|first| STEPS.iter().map(move |second| (first, second))) {
+        let (mut pin, mut wanted) = (base.pin.clone(), expected(0..12));
+        let mut done = Vec::new();
+        for (name, change, model) in [first, second, &STEPS[5]] {
+            let Some(outcome) = staged(store.as_ref(), table, &pin, change()).await else { continue };
+            (pin, wanted) = (outcome.unwrap().pin, model(wanted));
+            done.push(*name);
+            let store = fixture.reopen().await.store;
+            assert_eq!(read(store.as_ref(), &pin).await, wanted, "{done:?}");
+            let few = Scan { filter: Some(compare(Comparison::GreaterEqual, 6)), ..Scan::default() };
+            assert_eq!(scan(store.as_ref(), &pin, &few).await.unwrap(), lacking(wanted.clone(), 0..6), "by a filter, {done:?}");
+        }
+        if let Some(rebased) = store.rebase(table, &appended, &pin).await.unwrap() {
+            let all = [wanted.clone(), expected(30..32)].concat();
+            assert_eq!(read(fixture.reopen().await.store.as_ref(), &rebased.pin).await, all, "rebased on {done:?}");
+        }
+        let added = store.stage(table, Some(&pin), Change::AddColumns(wide.clone())).await.unwrap();
+        let all: Vec<String> = wanted.iter().map(|row| format!("{row}|∅")).collect();
+        assert_eq!(read(fixture.reopen().await.store.as_ref(), &added.pin).await, all, "more columns on {done:?}");
     }
 }
 

@@ -14,11 +14,6 @@ use headwater_suite_s3::wire::three_tables_are_seven_requests;
 use crate::LANCE;
 
 #[tokio::test]
-async fn costs_do_not_grow_with_depth_in_memory() {
-    costs_do_not_grow_with_depth(&Lake::memory(LANCE)).await;
-}
-
-#[tokio::test]
 async fn costs_do_not_grow_with_depth_on_a_local_disk() {
     costs_do_not_grow_with_depth(&Lake::local(LANCE)).await;
 }
@@ -100,11 +95,6 @@ async fn one_table(lake: &Lake) {
     assert_eq!(verbs(&tap.requests()), ["GET", "GET"], "{}", render(&tap.requests()));
     let verified = Catalog::open(lake.parts(&Tap::new())).await.unwrap().verify(headwater_core::verify::Depth::Data).await.unwrap();
     assert!(verified.ok() && verified.reclaimable_objects == 0, "{verified:?}");
-}
-
-#[tokio::test]
-async fn one_table_costs_three_requests_in_two_round_trips_at_any_depth_in_memory() {
-    one_table(&Lake::memory(LANCE)).await;
 }
 
 #[tokio::test]

@@ -10,12 +10,6 @@ use headwater_suite_s3::Buckets;
 use crate::{LANCE, registry};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_store_conforms_in_memory() {
-    let fixture = StoreOf { backend: Memory::default(), registry: registry(), kind: LANCE.store.to_owned() };
-    assert_eq!(store::run_all(&fixture).await, store::PROPERTIES.len());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_conforms_on_a_local_disk() {
     let fixture = StoreOf { backend: Local::default(), registry: registry(), kind: LANCE.store.to_owned() };
     assert_eq!(store::run_all(&fixture).await, store::PROPERTIES.len());
@@ -25,11 +19,6 @@ async fn the_store_conforms_on_a_local_disk() {
 async fn the_store_conforms_on_s3() {
     let fixture = StoreOf { backend: Buckets::direct(), registry: registry(), kind: LANCE.store.to_owned() };
     assert_eq!(store::run_all(&fixture).await, store::PROPERTIES.len());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn catalogs_in_memory_conform() {
-    assert_eq!(commit::run_all(&Lab::new(Memory::default(), registry(), LANCE.store)).await, commit::PROPERTIES.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

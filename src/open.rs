@@ -30,6 +30,8 @@ pub const MISSING: &[(&str, &str)] = &[
     ("parquet", "parquet"),
     #[cfg(not(feature = "s3"))]
     ("s3", "s3"),
+    #[cfg(not(feature = "sql"))]
+    ("sql", "sql"),
 ];
 
 /// The registry of this build, sealed: exactly the parts its features name.

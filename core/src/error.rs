@@ -161,7 +161,7 @@ impl Error {
     }
 
     /// The same error for another receiver; its cause becomes text.
-    pub(crate) fn duplicate(&self) -> Self {
+    pub fn duplicate(&self) -> Self {
         Self(Box::new(Inner {
             kind: self.0.kind,
             message: self.0.message.clone(),

@@ -41,6 +41,9 @@ pub(crate) enum Command {
     Log(Log),
     /// Read a table.
     Read(Read),
+    /// Query all tables of a snapshot.
+    #[cfg(feature = "sql")]
+    Sql(Sql),
     /// List the data files of a table, for DuckDB, Spark or Ray; of a Lance table, the dataset and its version.
     Files(Files),
     /// Create, change and show tables.
@@ -160,12 +163,35 @@ pub(crate) struct Read {
     /// At most this many rows.
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Where rows go.
+#[derive(Args, Debug)]
+pub(crate) struct Output {
     /// The output format; by the name of the output file, or a table for people, if not given.
     #[arg(long, value_enum)]
     pub(crate) format: Option<OutputFormat>,
     /// Write to this file instead of standard output.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// `sql`.
+#[cfg(feature = "sql")]
+#[derive(Args, Debug)]
+pub(crate) struct Sql {
+    #[command(flatten)]
+    pub(crate) root: Root,
+    /// One statement that reads. Names that are not in lower case stand in double quotes.
+    #[arg(value_name = "QUERY")]
+    pub(crate) query: String,
+    /// On the tables as they were: after this many commits, after this commit, or at this time (RFC 3339).
+    #[arg(long, value_name = "SEQ|COMMIT|TIME")]
+    pub(crate) at: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 /// `optimize`.

@@ -14,6 +14,8 @@ mod read;
 mod render;
 mod schema_text;
 mod show;
+#[cfg(feature = "sql")]
+mod sql;
 mod table;
 
 use std::io::Write;
@@ -50,6 +52,8 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Heads(args) => show::heads(&args, &common).await,
         Command::Log(args) => show::log(&args, &common).await,
         Command::Read(args) => read::run(args, &common).await,
+        #[cfg(feature = "sql")]
+        Command::Sql(args) => sql::run(args, &common).await,
         Command::Files(args) => read::files(&args, &common).await,
         Command::Table(args) => table::run(args, &common).await,
         Command::Optimize(args) => optimize::run(args, &common).await,

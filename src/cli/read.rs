@@ -1,7 +1,5 @@
 //! `read` and `files`: the rows of a table, and the files or the dataset that hold them.
 
-use std::io::IsTerminal;
-
 use futures::StreamExt;
 use headwater::Error;
 use headwater::store::{Partition, Scan};
@@ -9,11 +7,8 @@ use serde_json::json;
 
 use super::args::{Common, Files, Read};
 use super::failure::Failure;
-use super::output::{Extent, OutputFormat, Sink, Target, document, print, sink};
+use super::output::{Extent, OutputFormat, SHOWN, Sink, Target, chosen, document, print, sink};
 use super::{condition, point};
-
-/// Rows that people see if they do not say how many.
-const SHOWN: usize = 40;
 
 /// Runs `read`.
 pub(crate) async fn run(args: Read, common: &Common) -> Result<(), Failure> {
@@ -23,12 +18,8 @@ pub(crate) async fn run(args: Read, common: &Common) -> Result<(), Failure> {
     let head = snapshot.table(key)?;
     let schema = snapshot.schema(key).await?;
     let filter = condition::parse_all(&args.conditions, &schema)?;
-    let format = args.format.or_else(|| args.output.as_deref().and_then(OutputFormat::of)).unwrap_or(OutputFormat::Table);
-    let as_document = common.json && args.format.is_none() && args.output.is_none();
-    let for_people = format == OutputFormat::Table && !as_document;
-    if format.is_binary() && !as_document && args.output.is_none() && std::io::stdout().is_terminal() {
-        return Err(Failure::Usage("a terminal does not show this format; write it to a file with -o FILE".to_owned()));
-    }
+    let format = chosen(&args.output, common)?;
+    let for_people = format == Some(OutputFormat::Table);
 
     // What people see needs no more rows than that, if the head says how many there are.
     let shown = args.limit.map_or(SHOWN, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -45,14 +36,13 @@ pub(crate) async fn run(args: Read, common: &Common) -> Result<(), Failure> {
         (None, Some(columns)) => project(&schema, columns)?,
     };
 
-    let target = Target::open(args.output.as_deref())?;
-    let mut sink = if as_document {
-        let mut prefix = json!({"table": key, "branch": snapshot.branch(), "seq": snapshot.seq(), "commit": snapshot.commit()}).to_string();
-        prefix.pop();
-        prefix.push_str(",\"rows\":");
-        document(&prefix, target)?
-    } else {
-        sink(format, &schema, Extent { shown, total }, target)?
+    let target = Target::open(args.output.path.as_deref())?;
+    let mut sink = match format {
+        Some(format) => sink(format, &schema, Extent { shown, total }, target)?,
+        None => {
+            let prefix = json!({"table": key, "branch": snapshot.branch(), "seq": snapshot.seq(), "commit": snapshot.commit()});
+            document(prefix, target)?
+        }
     };
     pour(partitions, limit, sink.as_mut()).await?;
     sink.finish()

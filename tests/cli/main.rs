@@ -5,6 +5,7 @@ mod keyed;
 #[cfg(feature = "lance")]
 mod lance;
 mod optimize;
+mod sql;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -5,6 +5,8 @@ mod people;
 mod target;
 mod zone;
 
+use std::io::IsTerminal;
+
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::FileWriter;
 use arrow_json::writer::{JsonArray, LineDelimited, Writer, WriterBuilder};
@@ -20,7 +22,11 @@ use self::csv::CsvWriter;
 use self::people::People;
 pub(crate) use self::target::{Target, print, style};
 use self::zone::printable;
+use super::args::{Common, Output};
 use super::failure::Failure;
+
+/// Rows that people see if they do not say how many.
+pub(crate) const SHOWN: usize = 40;
 
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,6 +60,18 @@ impl OutputFormat {
     pub(crate) fn is_binary(self) -> bool {
         matches!(self, Self::Parquet | Self::Arrow)
     }
+}
+
+/// The format that is asked for; `None` for one JSON document.
+pub(crate) fn chosen(output: &Output, common: &Common) -> Result<Option<OutputFormat>, Failure> {
+    if common.json && output.format.is_none() && output.path.is_none() {
+        return Ok(None);
+    }
+    let format = output.format.or_else(|| output.path.as_deref().and_then(OutputFormat::of)).unwrap_or(OutputFormat::Table);
+    if format.is_binary() && output.path.is_none() && std::io::stdout().is_terminal() {
+        return Err(Failure::Usage("a terminal does not show this format; write it to a file with -o FILE".to_owned()));
+    }
+    Ok(Some(format))
 }
 
 /// Takes rows one batch at a time.
@@ -90,9 +108,11 @@ pub(crate) fn sink(format: OutputFormat, schema: &SchemaRef, extent: Extent, tar
     })
 }
 
-/// A sink that makes the rows the last member of a JSON object which `prefix` begins, in one document.
-pub(crate) fn document(prefix: &str, mut target: Target) -> Result<Box<dyn Sink>, Failure> {
-    target.text(prefix)?;
+/// A sink that makes the rows the last member of this JSON object, in one document.
+pub(crate) fn document(object: serde_json::Value, mut target: Target) -> Result<Box<dyn Sink>, Failure> {
+    let object = object.to_string();
+    target.text(object.strip_suffix('}').unwrap_or(&object))?;
+    target.text(",\"rows\":")?;
     Ok(Box::new(Document(WriterBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(target))))
 }
 

@@ -1,11 +1,9 @@
 //! `sql`, as a user runs it; and without the feature, that there is none.
 
-use super::Place;
-
 #[cfg(not(feature = "sql"))]
 #[test]
 fn a_build_without_it_says_which_feature_adds_it() {
-    let place = Place::new();
+    let place = super::Place::new();
     place.run(&["sql", "lake", "SELECT 1"]).fails(2, &["sql"]);
     assert!(place.run(&["adapters"]).ok().out.contains("missing: sql; build with --features sql"));
 }

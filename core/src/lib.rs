@@ -4,6 +4,7 @@ pub mod adapter;
 pub mod authority;
 mod branch;
 pub mod catalog;
+mod changes;
 mod commit;
 pub mod edit;
 pub mod error;
@@ -27,6 +28,7 @@ pub mod verify;
 
 pub use branch::Branch;
 pub use catalog::{Catalog, Parts, RetryPolicy};
+pub use changes::{Changes, Cursor, RowChange, RowChanges, RowCounts, Since, TableChange};
 pub use commit::{Commit, CommittedTable, TransactOptions};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use snapshot::{At, LogEntry, Snapshot};

@@ -253,6 +253,15 @@ impl fmt::Debug for Partition {
     }
 }
 
+/// Where two versions of one table differ.
+#[derive(Debug, Default)]
+pub struct Difference {
+    /// Rows of the earlier version, in its schema.
+    pub removed: Vec<Partition>,
+    /// Rows of the later version, in its schema.
+    pub added: Vec<Partition>,
+}
+
 /// An object below the data root.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Object {
@@ -316,6 +325,13 @@ pub trait DataStore: Send + Sync + fmt::Debug {
     /// Everything these pins reach, themselves included, each object once: what several versions share is read once. Errors with `Corrupt`
     /// when what names the objects is damaged.
     async fn reach(&self, pins: &[Pin]) -> Result<Vec<Reached>>;
+
+    /// Two versions of one incarnation without rows they share: `before` without the removed rows and `after` without the added ones hold the
+    /// same rows (null in columns that were added between). A row may be among both. Reads lists and no data before a partition is opened.
+    /// `None`, as here, where the store cannot tell: its callers then read both versions whole.
+    async fn difference(&self, _before: &Pin, _after: &Pin) -> Result<Option<Difference>> {
+        Ok(None)
+    }
 
     /// Where programs that know the store's format find a version, if they open datasets and not files. No request.
     fn address(&self, _pin: &Pin) -> Option<Address> {

@@ -120,7 +120,12 @@ impl ParquetStore {
     }
 
     /// The version a reference names, which must hold what the reference says and fit the newest schema.
-    async fn follow(&self, reference: &Reference, newest: &Version, holds: impl Fn(&Version) -> Option<Counts>) -> Result<Arc<Version>> {
+    pub(crate) async fn follow(
+        &self,
+        reference: &Reference,
+        newest: &Version,
+        holds: impl Fn(&Version) -> Option<Counts>,
+    ) -> Result<Arc<Version>> {
         let version = self.version(&reference.pin).await?;
         let (older, newer) = (version.schema.fields(), newest.schema.fields());
         let fits = older.len() <= newer.len() && older.iter().zip(newer).all(|(older, newer)| older == newer);

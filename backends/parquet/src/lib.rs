@@ -18,6 +18,7 @@ mod cache;
 mod chunk;
 mod closure;
 mod compact;
+mod difference;
 mod mutate;
 mod prune;
 mod reader;

@@ -9,7 +9,8 @@ use futures::{StreamExt, TryStreamExt};
 use headwater_core::ids::Mint;
 use headwater_core::schema::schema_hash;
 use headwater_core::store::{
-    Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef, unsupported_change,
+    Change, DataStore, Description, Difference, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef,
+    unsupported_change,
 };
 use headwater_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
@@ -221,6 +222,11 @@ impl DataStore for ParquetStore {
 
     async fn reach(&self, pins: &[Pin]) -> Result<Vec<Reached>> {
         self.reachable(pins).await
+    }
+
+    #[tracing::instrument(level = "debug", skip_all)]
+    async fn difference(&self, before: &Pin, after: &Pin) -> Result<Option<Difference>> {
+        self.differing(before, after).await.map(Some)
     }
 
     async fn flush(&self) -> Result<()> {

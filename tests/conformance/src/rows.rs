@@ -1,5 +1,6 @@
 //! Rows to write, and rows read back in a form that compares.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::TryStreamExt;
 use headwater_core::store::{Partition, Rows, Scan};
-use headwater_core::{Result, Snapshot, Table, Transaction};
+use headwater_core::{Result, RowChange, RowCounts, Snapshot, Table, TableChange, Transaction};
 
 /// `id` (never null) and `name` (null in every third row).
 pub fn schema() -> SchemaRef {
@@ -59,4 +60,58 @@ pub async fn read_in(tx: &Transaction, table: &Table) -> Result<Vec<String>> {
 /// The values of `id` among rows in the form of [`texts`], in their order.
 pub fn ids(rows: &[String]) -> Vec<i64> {
     rows.iter().map(|row| row.split('|').next().unwrap().parse().unwrap()).collect()
+}
+
+/// How often each row is among these.
+pub fn bag(rows: &[String]) -> BTreeMap<String, usize> {
+    let mut bag = BTreeMap::new();
+    rows.iter().for_each(|row| *bag.entry(row.clone()).or_default() += 1);
+    bag
+}
+
+/// Changed rows in the form of [`texts`], sorted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Rows that are new.
+    pub added: Vec<String>,
+    /// Rows as they were and as they are.
+    pub updated: Vec<(String, String)>,
+    /// Rows that are gone.
+    pub deleted: Vec<String>,
+}
+
+impl Changed {
+    /// As the rows of a table changed between two states. The counts must say the same.
+    pub async fn read(table: &TableChange) -> Result<Self> {
+        let mut changed = Self::default();
+        let mut changes = table.rows().await?.batches;
+        while let Some(change) = changes.try_next().await? {
+            match change {
+                RowChange::Added(rows) => changed.added.extend(texts(&[rows])),
+                RowChange::Updated { before, after } => changed.updated.extend(texts(&[before]).into_iter().zip(texts(&[after]))),
+                RowChange::Deleted(rows) => changed.deleted.extend(texts(&[rows])),
+            }
+        }
+        let (added, updated, deleted) = (changed.added.len() as u64, changed.updated.len() as u64, changed.deleted.len() as u64);
+        assert_eq!(table.count().await?, RowCounts { added, updated, deleted }, "{table:?}");
+        changed.sort();
+        Ok(changed)
+    }
+
+    /// What turns the one bag of rows into the other, if nothing names a row.
+    pub fn between(before: &[String], after: &[String]) -> Self {
+        let surplus = |rows: &[String], other: &[String]| {
+            let other = bag(other);
+            let left = |(row, count): (String, usize)| vec![row.clone(); count.saturating_sub(other.get(&row).copied().unwrap_or(0))];
+            bag(rows).into_iter().flat_map(left).collect()
+        };
+        Self { added: surplus(after, before), updated: Vec::new(), deleted: surplus(before, after) }
+    }
+
+    /// Sorted, as all of these are.
+    pub fn sort(&mut self) {
+        self.added.sort_unstable();
+        self.updated.sort_unstable();
+        self.deleted.sort_unstable();
+    }
 }

@@ -1,5 +1,6 @@
 //! The kit for whole backends: what a catalog over an authority, an object store and the registered adapters must do.
 
+mod changes;
 mod gate;
 mod identity;
 mod load;
@@ -50,6 +51,8 @@ pub const PROPERTIES: &[Property<Lab>] = properties![
     travel::every_state_comes_back_by_seq_commit_and_time,
     travel::points_that_never_were_are_not_found,
     travel::old_states_never_change,
+    changes::every_two_states_differ_by_their_changes,
+    changes::a_cursor_leads_back_or_says_why_not,
     races::a_unique_value_is_taken_once,
     races::an_edge_never_points_at_a_deleted_node,
     races::a_name_is_taken_once,

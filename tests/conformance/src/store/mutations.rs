@@ -20,7 +20,7 @@ async fn base(store: &dyn DataStore, table: TableRef) -> Staged {
 }
 
 /// `None` where the store does not do it, which must be without a trace.
-async fn staged(store: &dyn DataStore, table: TableRef, base: &Pin, change: Change) -> Option<Result<Staged>> {
+pub(super) async fn staged(store: &dyn DataStore, table: TableRef, base: &Pin, change: Change) -> Option<Result<Staged>> {
     let before = store.list().await.unwrap().len();
     match store.stage(table, Some(base), change).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -31,13 +31,13 @@ async fn staged(store: &dyn DataStore, table: TableRef, base: &Pin, change: Chan
     }
 }
 
-fn named(rows: &[(i64, &str)]) -> RecordBatch {
+pub(super) fn named(rows: &[(i64, &str)]) -> RecordBatch {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|(id, _)| *id)));
     let names: ArrayRef = Arc::new(StringArray::from_iter_values(rows.iter().map(|(_, name)| *name)));
     RecordBatch::try_new(schema(), vec![ids, names]).unwrap()
 }
 
-fn by_key(action: ByKey, rows: Rows) -> Change {
+pub(super) fn by_key(action: ByKey, rows: Rows) -> Change {
     Change::ByKey { key: vec!["id".to_owned()], action, rows }
 }
 

@@ -14,7 +14,8 @@ use headwater_core::ids::Mint;
 use headwater_core::json::{decode, encode, sha256};
 use headwater_core::registry::{Part, Registration, StorePart};
 use headwater_core::store::{
-    Address, Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef, unsupported_change,
+    Address, Change, DataStore, Description, Difference, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef,
+    unsupported_change,
 };
 use headwater_core::{Error, ErrorKind, Result};
 use object_store::path::Path;
@@ -132,6 +133,10 @@ impl DataStore for Numbers {
         let reached =
             |pin: &Pin| Reached { object: Object { path: pin.path.clone(), size: pin.size }, digest: Some(pin.id.clone()), data: true };
         Ok(pins.iter().map(reached).collect())
+    }
+
+    async fn difference(&self, _: &Pin, _: &Pin) -> Result<Option<Difference>> {
+        Ok(None)
     }
 
     fn address(&self, _: &Pin) -> Option<Address> {

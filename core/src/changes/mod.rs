@@ -64,7 +64,11 @@ impl Snapshot {
     pub async fn changes(&self, since: impl Into<Since>) -> Result<Changes> {
         let since = self.resolve(since.into()).await.map_err(|error| error.during("changes"))?;
         if since.seq() > self.seq() {
-            let problem = format!("seq {} is later than seq {}; changes go from an earlier state to a later one", since.seq(), self.seq());
+            let problem = format!(
+                "seq {} is later than seq {}; changes go from an earlier state to a later one: exchange the two",
+                since.seq(),
+                self.seq()
+            );
             return Err(Error::invalid(problem).during("changes"));
         }
         Ok(Changes { since, until: self.clone() })

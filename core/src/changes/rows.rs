@@ -17,7 +17,7 @@ use crate::keys::Keys;
 use crate::schema::Conform;
 use crate::store::{Difference, Partition};
 
-/// Partitions of rows to be held that are read at once.
+/// Partitions whose first rows are read at once.
 const PARALLEL: usize = 8;
 
 /// How rows of one life are compared.
@@ -30,10 +30,22 @@ pub(super) struct Terms {
     pub(super) keys: Option<Keys>,
 }
 
-/// The rows of these partitions, one after the other.
+/// The rows of these partitions, in order; the first of the next ones are read meanwhile.
+fn read(partitions: Vec<Partition>) -> BoxStream<'static, Result<RecordBatch>> {
+    let begun = futures::stream::iter(partitions).map(|partition| {
+        let mut batches = (partition.open)();
+        async move {
+            let first = batches.next().await;
+            futures::stream::iter(first).chain(batches)
+        }
+    });
+    let rows = begun.buffered(PARALLEL).flatten();
+    rows.try_filter(|batch| std::future::ready(batch.num_rows() > 0)).boxed()
+}
+
+/// All rows of these partitions.
 pub(super) fn whole(partitions: Vec<Partition>, change: fn(RecordBatch) -> RowChange) -> BoxStream<'static, Result<RowChange>> {
-    let rows = futures::stream::iter(partitions).flat_map(|partition| (partition.open)());
-    rows.try_filter(|batch| std::future::ready(batch.num_rows() > 0)).map_ok(change).boxed()
+    read(partitions).map_ok(change).boxed()
 }
 
 /// What is left of a difference when equal rows have cancelled. Nothing is compared, and nothing held, where one part is empty.
@@ -43,20 +55,15 @@ pub(super) fn compare(terms: Terms, difference: Difference) -> BoxStream<'static
         return whole(added, RowChange::Added);
     }
     if added.is_empty() {
-        let deleted = whole(removed, RowChange::Deleted);
-        let conformed = move |change| match change {
-            RowChange::Deleted(batch) => terms.conform.apply(&batch, 0).map(RowChange::Deleted),
-            other => Ok(other),
-        };
-        return deleted.map(move |change| change.and_then(&conformed)).boxed();
+        let conformed = read(removed).map(move |batch| batch.and_then(|batch| terms.conform.apply(&batch, 0)));
+        return conformed.map_ok(RowChange::Deleted).boxed();
     }
     futures::stream::once(cancelled(terms, removed, added)).try_flatten().boxed()
 }
 
 async fn cancelled(terms: Terms, removed: Vec<Partition>, added: Vec<Partition>) -> Result<BoxStream<'static, Result<RowChange>>> {
     let old = Old::read(terms, removed).await?;
-    let added = futures::stream::iter(added).flat_map(|partition| (partition.open)()).boxed();
-    let changes = futures::stream::try_unfold((Some(old), added), step);
+    let changes = futures::stream::try_unfold((Some(old), read(added)), step);
     Ok(changes.map_ok(|changes| futures::stream::iter(changes).map(Ok)).try_flatten().boxed())
 }
 
@@ -97,13 +104,10 @@ impl Old {
     async fn read(terms: Terms, partitions: Vec<Partition>) -> Result<Self> {
         let encoder = Encoder::new(&terms.schema)?;
         let mut old = Self { terms, encoder, batches: Vec::new(), left: Vec::new(), places: Vec::new(), last: HashMap::new() };
-        let parts = futures::stream::iter(partitions).map(|partition| (partition.open)().try_collect::<Vec<_>>());
-        let mut parts = parts.buffered(PARALLEL);
-        while let Some(batches) = parts.try_next().await? {
-            for batch in batches {
-                let batch = old.terms.conform.apply(&batch, 0)?;
-                old.hold(batch)?;
-            }
+        let mut batches = read(partitions);
+        while let Some(batch) = batches.try_next().await? {
+            let batch = old.terms.conform.apply(&batch, 0)?;
+            old.hold(batch)?;
         }
         Ok(old)
     }

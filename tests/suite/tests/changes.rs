@@ -141,8 +141,8 @@ async fn filed(lake: &Lake, files: i64) -> Branch {
     branch
 }
 
-/// What changed with the last commit, and the requests of another process that asks, with nothing cached.
-async fn cost(lake: &Lake) -> (Changed, usize) {
+/// What changed with the last commit, and the requests and stages of another process that asks, with nothing cached.
+async fn cost(lake: &Lake) -> (Changed, (usize, usize)) {
     let (branch, tap) = lake.open().await;
     let now = branch.snapshot().await.unwrap();
     let since = now.at(At::Seq(now.seq() - 1)).await.unwrap();
@@ -153,8 +153,8 @@ async fn cost(lake: &Lake) -> (Changed, usize) {
     while let Some(change) = rows.next().await {
         change.unwrap();
     }
-    let requests = tap.requests().len();
-    (Changed::read(&table).await.unwrap(), requests)
+    let cost = (tap.requests().len(), tap.stages());
+    (Changed::read(&table).await.unwrap(), cost)
 }
 
 #[tokio::test]
@@ -176,20 +176,33 @@ async fn what_is_asked_for_does_not_grow_with_what_did_not_change() {
                 tx.update(&table, which, vec![("number", Arc::new(Int64Array::from(vec![7])))]).await
             });
             update.await.unwrap();
-            let (changed, requests) = cost(&lake).await;
+            let (changed, cost) = cost(&lake).await;
             let texts = |number| vec![format!("{place}|{number}")];
             assert_eq!(changed, Changed { added: texts(7), updated: Vec::new(), deleted: texts(1) });
-            costs.push(requests);
+            costs.push(cost);
         }
         // Rows that only came need nothing of what was there.
         let lake = Lake::memory(PARQUET);
         let branch = filed(&lake, files).await;
         branch.transact(|tx| async move { tx.append(&tx.table("t").await?, row(files, 0)).await }).await.unwrap();
-        let (changed, requests) = cost(&lake).await;
+        let (changed, cost) = cost(&lake).await;
         assert_eq!(changed, Changed { added: vec![format!("{files}|0")], ..Changed::default() });
-        costs.push(requests);
+        costs.push(cost);
     }
-    headwater_conformance::report(format!("requests for the changes of one file of 40, 80, 160, 320: {costs:?}"));
+    // Files are read side by side.
+    let lake = Lake::memory(PARQUET);
+    let branch = filed(&lake, 16).await;
+    let all = Filter::Not(Box::new(Filter::IsNull("writer".to_owned())));
+    branch
+        .transact(|tx| async {
+            let tx = tx;
+            tx.delete(&tx.table("t").await?, all.clone()).await
+        })
+        .await
+        .unwrap();
+    let (changed, (requests, stages)) = cost(&lake).await;
+    assert!(changed.deleted.len() == 32 && requests == 2 + 16 && stages <= 4, "{requests} requests in {stages} stages");
+    headwater_conformance::report(format!("requests and stages for the changes of one file of 40, 80, 160, 320: {costs:?}"));
     // Two version objects and two data files; where the file is in a list, that list before and after.
-    assert!(costs.chunks(3).all(|costs| costs[0] <= 6 && costs[1] <= 4 && costs[2] <= 3), "{costs:?}");
+    assert!(costs.chunks(3).all(|costs| *costs == [(6, 4), (4, 3), (3, 2)]), "{costs:?}");
 }

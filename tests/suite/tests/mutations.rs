@@ -149,6 +149,14 @@ async fn consult(catalog: &Catalog, dice: &mut Dice, out: &mut Outcome) {
         let seq = dice.next() % (snapshot.seq().saturating_add(2)).max(1);
         if let Some(past) = out.answer(snapshot.at(At::Seq(seq)).await) {
             out.check(past.seq() == seq, || format!("another state than {seq}"));
+            let tables = out.answer(snapshot.changes(&past).await).map(|changes| changes.tables()).unwrap_or_default();
+            for table in tables {
+                let rows = |head: Option<&TableHead>| head.map_or(0, |head| head.rows);
+                if let Some(counts) = out.answer(table.count().await) {
+                    let fits = rows(table.before()) + counts.added == rows(table.after()) + counts.deleted;
+                    out.check(fits, || format!("{counts:?} since {seq} of {table:?}"));
+                }
+            }
         }
         out.answer(snapshot.at(At::Time(snapshot.time_ms().saturating_sub(dice.next() % 400))).await);
         let before = snapshot.seq();

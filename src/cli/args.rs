@@ -44,6 +44,10 @@ pub(crate) enum Command {
     /// Query all tables of a snapshot.
     #[cfg(feature = "sql")]
     Sql(Sql),
+    /// Show which rows of a table were added, updated and deleted since a commit.
+    Changes(Changes),
+    /// Show what happened to each table between two commits.
+    Diff(Diff),
     /// List the data files of a table, for DuckDB, Spark or Ray; of a Lance table, the dataset and its version.
     Files(Files),
     /// Create, change and show tables.
@@ -192,6 +196,37 @@ pub(crate) struct Sql {
     pub(crate) at: Option<String>,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// `changes`.
+#[derive(Args, Debug)]
+pub(crate) struct Changes {
+    #[command(flatten)]
+    pub(crate) root: Root,
+    /// The table.
+    #[arg(value_name = "TABLE")]
+    pub(crate) table: String,
+    /// What happened after this: a commit's number, its 26 characters, a time (RFC 3339), or the cursor that an earlier call printed.
+    #[arg(long, value_name = "SEQ|CURSOR")]
+    pub(crate) since: String,
+    /// And not after this; up to now if not given.
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) until: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// `diff`.
+#[derive(Args, Debug)]
+pub(crate) struct Diff {
+    #[command(flatten)]
+    pub(crate) root: Root,
+    /// What happened after this: a commit's number, its 26 characters, a time (RFC 3339), or a cursor.
+    #[arg(long, value_name = "SEQ|CURSOR")]
+    pub(crate) from: String,
+    /// And not after this; up to now if not given.
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) to: Option<String>,
 }
 
 /// `optimize`.

@@ -2,6 +2,7 @@
 
 mod admin;
 mod args;
+mod changes;
 mod condition;
 mod failure;
 mod input;
@@ -54,6 +55,8 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Read(args) => read::run(args, &common).await,
         #[cfg(feature = "sql")]
         Command::Sql(args) => sql::run(args, &common).await,
+        Command::Changes(args) => changes::run(args, &common).await,
+        Command::Diff(args) => changes::diff(&args, &common).await,
         Command::Files(args) => read::files(&args, &common).await,
         Command::Table(args) => table::run(args, &common).await,
         Command::Optimize(args) => optimize::run(args, &common).await,

@@ -1,7 +1,7 @@
-//! `--at`: a commit's number, its identity, or a time.
+//! `--at`, `--since`: a commit's number, its identity, a time, or a cursor.
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
-use headwater::{At, Branch, Error, Result, Snapshot};
+use headwater::{At, Branch, Cursor, Error, Result, Since, Snapshot};
 
 /// The point that this text names.
 pub(crate) fn parse(text: &str) -> Result<At> {
@@ -18,6 +18,14 @@ pub(crate) fn parse(text: &str) -> Result<At> {
             format!("{text:?} is no point in time; give a commit's number, its 26 characters, or a time such as 2024-01-31T10:00:00Z");
         Error::invalid(message)
     })
+}
+
+/// The point that this text names, or the cursor that it is.
+pub(crate) fn since(text: &str) -> Result<Since> {
+    if text.starts_with("hw") {
+        return text.parse::<Cursor>().map(Since::from);
+    }
+    parse(text).map(Since::from).map_err(|error| Error::invalid(format!("{error}; or a cursor, as it was printed")))
 }
 
 /// The branch as it is, or as it was at the point.

@@ -1,6 +1,7 @@
 //! The command as a user meets it: exit codes, messages, documents, and what a failure leaves behind.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod changes;
 mod keyed;
 #[cfg(feature = "lance")]
 mod lance;

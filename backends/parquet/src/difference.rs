@@ -53,7 +53,7 @@ impl Side {
 
     /// The partitions of these files without those in the other side's.
     fn scan(&self, store: &ParquetStore, files: &[DataFile], other: &[DataFile]) -> Result<Vec<Partition>> {
-        let identity = |file: &'_ DataFile| (file.path.clone(), file.digest.clone());
+        let identity = |file: &DataFile| (file.path.clone(), file.digest.clone());
         let other: BTreeSet<_> = other.iter().map(identity).collect();
         let own = files.iter().filter(|file| !other.contains(&identity(file))).cloned().collect();
         let version = self.version.schema.clone();

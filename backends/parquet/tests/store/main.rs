@@ -5,6 +5,7 @@
 mod append;
 mod counting;
 mod damage;
+mod difference;
 mod fixture;
 mod mutate;
 mod rebase;

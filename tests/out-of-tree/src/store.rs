@@ -219,7 +219,9 @@ impl DataStore for IpcStore {
                 self.publish(table, Version { schema, ..version }, 0, content).await
             }
             // A store may leave these out; it says so before it writes anything.
-            Change::Delete(_) | Change::Update { .. } | Change::ByKey { .. } | Change::Rewrite => Err(unsupported_change(self, &change)),
+            Change::Delete(_) | Change::Update { .. } | Change::ByKey { .. } | Change::Rewrite | Change::Index(_) => {
+                Err(unsupported_change(self, &change))
+            }
         }
     }
 

@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 
 use arrow_arith::boolean::not;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, Scalar};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, Scalar};
+use arrow_cast::cast;
 use arrow_ord::sort::{SortOptions, sort_to_indices};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::concat::concat;
 use arrow_select::filter::{filter_record_batch, prep_null_mask_filter};
 use arrow_select::take::take;
@@ -27,6 +28,12 @@ const SET_BYTES: usize = 16 << 20;
 pub fn hits(filter: &Filter, batch: &RecordBatch) -> Result<BooleanArray> {
     let mask = filter.evaluate(batch).map_err(misfit)?;
     Ok(if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask })
+}
+
+/// Refuses a filter of columns that are not there, and of types that have no comparison. `InvalidInput`.
+pub fn check(schema: &SchemaRef, filter: &Filter) -> Result<()> {
+    filter.check(schema)?;
+    filter.apply(&RecordBatch::new_empty(schema.clone())).map(drop)
 }
 
 /// The rows that are not hit.
@@ -51,7 +58,8 @@ pub struct Update {
 
 impl Update {
     /// Checks columns and values against the table's schema. `InvalidInput` for a column that is not there or a value of another type.
-    pub fn new(schema: &Schema, filter: Filter, set: Vec<(String, ArrayRef)>) -> Result<Self> {
+    pub fn new(schema: &SchemaRef, filter: Filter, set: Vec<(String, ArrayRef)>) -> Result<Self> {
+        check(schema, &filter)?;
         let mut asked = format!("update {}", filter.identity());
         let mut values = Vec::with_capacity(set.len());
         let bytes = set.iter().map(|(_, value)| value.get_buffer_memory_size()).sum();
@@ -68,7 +76,7 @@ impl Update {
     pub fn apply(&self, batch: RecordBatch, hits: &BooleanArray) -> Result<RecordBatch> {
         let (schema, mut columns, _) = batch.into_parts();
         for (index, value) in &self.values {
-            columns[*index] = zip(hits, value, &columns[*index]).map_err(misfit)?;
+            columns[*index] = mixed(hits, value, &columns[*index]).map_err(misfit)?;
         }
         RecordBatch::try_new(schema, columns).map_err(misfit)
     }
@@ -82,6 +90,30 @@ impl Update {
     pub fn content(&self) -> &str {
         &self.content
     }
+}
+
+/// Batches of one schema as one. Dictionaries are unpacked for it: those of two batches may have more values together than there are numbers.
+pub fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
+    let join = |at: usize| {
+        let parts: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(at)).collect();
+        match schema.field(at).data_type() {
+            whole @ DataType::Dictionary(_, plain) => {
+                let parts = parts.into_iter().map(|part| cast(part, plain)).collect::<Result<Vec<_>, _>>()?;
+                cast(&concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?, whole)
+            }
+            _ => concat(&parts.iter().map(|part| part.as_ref()).collect::<Vec<_>>()),
+        }
+    };
+    let columns = (0..schema.fields().len()).map(join).collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batches.iter().map(RecordBatch::num_rows).sum()));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+}
+
+/// The value where rows are hit, and the column elsewhere. A dictionary is unpacked for it: its own numbers may have no room for one more.
+fn mixed(hits: &BooleanArray, value: &Scalar<ArrayRef>, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let DataType::Dictionary(_, plain) = column.data_type() else { return zip(hits, value, column) };
+    let value = Scalar::new(cast(&value.clone().into_inner(), plain)?);
+    cast(&zip(hits, &value, &cast(column, plain)?)?, column.data_type())
 }
 
 /// The rows of a change by key, all in memory.
@@ -250,7 +282,36 @@ fn misfit(source: ArrowError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::runs;
+    use std::sync::Arc;
+
+    use arrow_array::types::Int8Type;
+    use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
+
+    use super::{Update, hits, joined, runs};
+    use crate::error::ErrorKind;
+    use crate::filter::Filter;
+
+    /// A dictionary whose numbers are all in use takes a value instead of another, and is too narrow for one more.
+    #[test]
+    fn a_full_dictionary_is_no_panic() {
+        let full: DictionaryArray<Int8Type> =
+            (0..128).map(|n| Some(format!("value {n}"))).collect::<Vec<_>>().iter().map(Option::as_deref).collect();
+        let rows: StringArray = (0..128).map(|n| (n != 7).then_some("row")).collect();
+        let columns =
+            |full: DictionaryArray<Int8Type>, rows| [("d", Arc::new(full) as ArrayRef, true), ("s", Arc::new(rows) as ArrayRef, true)];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns(full.clone(), rows)).unwrap();
+        let value: DictionaryArray<Int8Type> = ["other"].into_iter().collect();
+        let update = Update::new(&batch.schema(), Filter::IsNull("s".to_owned()), vec![("d".to_owned(), Arc::new(value))]).unwrap();
+        let updated = update.apply(batch.clone(), &hits(&update.filter, &batch).unwrap()).unwrap();
+        let texts = arrow_cast::cast(updated.column(0), &arrow_schema::DataType::Utf8).unwrap();
+        let texts: Vec<_> = arrow_array::cast::AsArray::as_string::<i32>(&texts).iter().map(Option::unwrap).map(str::to_owned).collect();
+        assert!(texts.iter().enumerate().all(|(n, text)| *text == if n == 7 { "other".to_owned() } else { format!("value {n}") }));
+        // The old value is in another row, too.
+        let both = joined(&batch.schema(), &[batch.clone(), batch.slice(7, 1)]).unwrap();
+        assert_eq!((both.num_rows(), both.slice(0, 128).column(0).as_ref()), (129, batch.column(0).as_ref()));
+        let mask = (0..129).map(|n| Some(n == 7)).collect();
+        assert_eq!(update.apply(both, &mask).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
 
     #[test]
     fn small_neighbours_become_one() {

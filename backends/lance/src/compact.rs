@@ -53,7 +53,8 @@ impl LanceStore {
         if groups.is_empty() && !behind {
             return Ok(staged(&version, 0, content));
         }
-        if !groups.is_empty() {
+        let renumbered = !groups.is_empty();
+        if renumbered {
             if !version.indices.is_empty() {
                 // They name rows by fragments, and a number is to be another one's.
                 stage.drop_indices().await?;
@@ -61,8 +62,10 @@ impl LanceStore {
             let rewrite = Operation::Rewrite { groups, rewritten_indices: Vec::new(), frag_reuse_index: None };
             stage.apply(rewrite, &files).await?;
         }
-        for column in version.indexed() {
-            stage.index(&column).await?;
+        for index in version.indices.iter().filter(|index| renumbered || !version.is_covered_by(index)) {
+            if let Some(column) = version.indexed(index) {
+                stage.index(column).await?;
+            }
         }
         Ok(staged(&self.know(stage.publish().await?), 0, content))
     }

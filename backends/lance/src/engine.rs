@@ -109,7 +109,7 @@ fn unusable() -> Error {
 
 fn lance_store(view: Arc<View>, location: Url) -> ObjectStore {
     const PARALLEL_REQUESTS: usize = 64;
-    // Retries are the business of the backend's own client, below.
+    // Lance sends a read that failed three more times; other retries are the business of the backend's own client, below.
     ObjectStore::new(view, location, None, None, false, true, PARALLEL_REQUESTS, 0, None)
 }
 

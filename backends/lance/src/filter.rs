@@ -10,12 +10,14 @@ use datafusion_expr::{BinaryExpr, Expr, Operator, lit};
 use headwater_core::filter::{Comparison, Filter};
 use headwater_core::{Error, Result};
 
+/// What lies deeper in a filter is not handed down: Lance refuses 500 levels, and its engine recurses.
+const MAX_DEPTH: usize = 100;
 /// Values listed one by one, at most.
 const MAX_LISTED: usize = 10_000;
 
 /// A condition that holds for every row that the filter passes, and for few others. The filter decides about those.
 pub(crate) fn expression(filter: &Filter) -> Result<Expr> {
-    convert(filter, false)
+    convert(filter, false, 0)
 }
 
 /// That a column has one of these values, none of which is null. `None` where they are too many to be listed.
@@ -29,7 +31,10 @@ pub(crate) fn one_of(name: &str, values: &ArrayRef) -> Result<Option<Expr>> {
 }
 
 /// The filter, or its opposite. What cannot be said exactly becomes true, and so there may be no `NOT` around anything.
-fn convert(filter: &Filter, not: bool) -> Result<Expr> {
+fn convert(filter: &Filter, not: bool, depth: usize) -> Result<Expr> {
+    if depth > MAX_DEPTH {
+        return Ok(lit(true));
+    }
     Ok(match filter {
         Filter::Compare { value, .. } if !agrees(value) => lit(true),
         Filter::Compare { column, op, value } => {
@@ -38,11 +43,11 @@ fn convert(filter: &Filter, not: bool) -> Result<Expr> {
         }
         Filter::IsNull(column) if not => Expr::IsNotNull(Box::new(self::column(column))),
         Filter::IsNull(column) => Expr::IsNull(Box::new(self::column(column))),
-        Filter::And(all) if not => fold(all, not, Operator::Or, false)?,
-        Filter::And(all) => fold(all, not, Operator::And, true)?,
-        Filter::Or(all) if not => fold(all, not, Operator::And, true)?,
-        Filter::Or(all) => fold(all, not, Operator::Or, false)?,
-        Filter::Not(inner) => convert(inner, !not)?,
+        Filter::And(all) if not => fold(all, not, Operator::Or, false, depth)?,
+        Filter::And(all) => fold(all, not, Operator::And, true, depth)?,
+        Filter::Or(all) if not => fold(all, not, Operator::And, true, depth)?,
+        Filter::Or(all) => fold(all, not, Operator::Or, false, depth)?,
+        Filter::Not(inner) => convert(inner, !not, depth + 1)?,
     })
 }
 
@@ -79,10 +84,16 @@ fn operator(op: Comparison, not: bool) -> Operator {
     }
 }
 
-fn fold(all: &[Filter], not: bool, op: Operator, neutral: bool) -> Result<Expr> {
-    let mut parts = all.iter().map(|part| convert(part, not));
-    let Some(first) = parts.next().transpose()? else { return Ok(lit(neutral)) };
-    parts.try_fold(first, |whole, part| Ok(binary(whole, op, part?)))
+/// All parts, in a tree that is no deeper than it must be.
+fn fold(all: &[Filter], not: bool, op: Operator, neutral: bool, depth: usize) -> Result<Expr> {
+    Ok(match all {
+        [] => lit(neutral),
+        [part] => convert(part, not, depth + 1)?,
+        _ => {
+            let (left, right) = all.split_at(all.len() / 2);
+            binary(fold(left, not, op, neutral, depth + 1)?, op, fold(right, not, op, neutral, depth + 1)?)
+        }
+    })
 }
 
 fn unusable(source: DataFusionError) -> Error {
@@ -99,6 +110,27 @@ mod tests {
 
     fn compare(value: ArrayRef) -> Filter {
         Filter::Compare { column: "x".into(), op: Comparison::Less, value }
+    }
+
+    fn depth(expression: &Expr) -> usize {
+        match expression {
+            Expr::BinaryExpr(BinaryExpr { left, right, .. }) => 1 + depth(left).max(depth(right)),
+            _ => 1,
+        }
+    }
+
+    #[test]
+    fn no_filter_is_too_deep() {
+        let number = |n| compare(Arc::new(Int64Array::from(vec![n])));
+        let many = expression(&Filter::Or((0..10_000).map(number).collect())).unwrap();
+        assert!(depth(&many) <= 16, "{}", depth(&many));
+        let nested = (0..2_000).fold(number(0), |filter, n| match n % 2 {
+            0 => Filter::And(vec![number(n), filter]),
+            _ => Filter::Or(vec![number(n), filter]),
+        });
+        assert!(depth(&expression(&nested).unwrap()) <= MAX_DEPTH + 2);
+        // Dropped one level after another: what drops a filter recurses, too.
+        std::mem::forget(nested);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Indices: B-trees over one column. They are derived: what they do not cover is read without them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use headwater_core::json::sha256;
 use headwater_core::store::Staged;
 use headwater_core::{Error, Result};
@@ -17,11 +19,16 @@ use crate::store::staged;
 use crate::version::Version;
 
 impl LanceStore {
+    /// Rows are sorted in memory, and beyond some hundred MiB in the system's folder for temporary files.
+    ///
     /// Requests: a scan of the column, then 1 for each of the index's files and 1 for the manifest, side by side.
     pub(crate) async fn index(&self, version: Arc<Version>, column: &str) -> Result<Staged> {
         let content = sha256(format!("index {column}").as_bytes());
         let field = version.dataset.schema().fields.iter().find(|field| field.name == column);
         let Some(field) = field else { return Err(Error::invalid(format!("there is no column {column:?} to index"))) };
+        if version.schema.field_with_name(column).is_ok_and(|field| field.data_type().is_nested()) {
+            return Err(Error::invalid(format!("column {column:?} is nested, and its values have no order to be indexed by")));
+        }
         if version.indices.iter().any(|index| index.fields == [field.id] && version.is_covered_by(index)) {
             return Ok(staged(&version, 0, content));
         }
@@ -38,8 +45,10 @@ impl Stage<'_> {
         let mut dataset = self.dataset().clone();
         let columns = [column];
         let mut builder = CreateIndexBuilder::new(&mut dataset, &columns, IndexType::BTree, &params).replace(true);
-        let built = Box::pin(builder.execute_uncommitted()).await;
-        let built = built.map_err(|error| self.failed(&format!("Lance cannot index the column {column:?}"), error))?;
+        // The decoder may panic on bytes no writer wrote.
+        let built = AssertUnwindSafe(Box::pin(builder.execute_uncommitted())).catch_unwind().await;
+        let damaged = |_| Error::corrupt(self.root(), "a data file cannot be decoded; run `headwater verify --data`");
+        let built = built.map_err(damaged)?.map_err(|error| self.failed(&format!("Lance cannot index the column {column:?}"), error))?;
         let removed_indices = self.indices().await?.iter().filter(|index| index.name == built.name).cloned().collect();
         self.apply(Operation::CreateIndex { new_indices: vec![built], removed_indices }, &[]).await
     }
@@ -58,9 +67,8 @@ impl Version {
         self.dataset.fragments().iter().all(|fragment| covered(fragment.id))
     }
 
-    /// The columns that have an index.
-    pub(crate) fn indexed(&self) -> Vec<String> {
-        let column = |index: &IndexMetadata| self.dataset.schema().field_by_id(*index.fields.first()?).map(|field| field.name.clone());
-        self.indices.iter().filter_map(column).collect()
+    /// The column of an index.
+    pub(crate) fn indexed(&self, index: &IndexMetadata) -> Option<&str> {
+        self.dataset.schema().field_by_id(*index.fields.first()?).map(|field| field.name.as_str())
     }
 }

@@ -11,10 +11,10 @@
 //! | rebase, add columns, base known | 1 PUT | 1 |
 //! | create, overwrite | as an append; 1 PUT without rows | 1 |
 //! | delete, update, change by key | a scan of what decides; 1 GET for each touched fragment that lacks rows already; then 1 PUT for each touched fragment, 1 for new rows, 1 for the manifest | 2 and the scan's |
-//! | index | a scan of the column, 1 PUT for each of the index's files, 1 for the manifest | 1 and the scan's |
-//! | optimize | a scan of the fragments that are written anew, 1 PUT for each new one, 1 for the manifest | 1 and the scan's |
+//! | index | a scan of the column, 1 PUT for each of the index's files (parts, where it is larger than 5 MiB), 1 for the manifest | 1 and the scan's |
+//! | optimize | a scan of the fragments that are written anew and of indexed columns, 1 PUT for each new data file and each file of an index, 1 for the manifest | 1 and the scan's |
 //! | describe | 1 GET, none when known | 1 |
-//! | scan | 1 GET for the manifest, none when known; per data file as [`LanceStore`] says | |
+//! | scan | 1 GET for the manifest, none when known; per data file, list of deleted rows and index as below | |
 //!
 //! A scan reads a data file of up to 1 MiB in one GET and checks its digest. Of a larger one it reads the end first and then what it needs;
 //! there, size and structure are checked, and the digest is left to `headwater verify --data`.

@@ -145,7 +145,7 @@ impl Read {
     /// Nothing happens before the stream's first poll.
     ///
     /// Requests: 1 for a data file of up to 1 MiB; otherwise 1 for its footer, and then what Lance needs of it; 1 for each list of deleted
-    /// rows. None for what is cached.
+    /// rows; where an index is asked, its lookup table and the pages that may match. None for what is cached.
     pub(crate) fn start(self, engine: &Arc<Engine>, version: &Arc<Version>) -> BoxStream<'static, Result<RecordBatch>> {
         let first = self.fragments.as_ref().and_then(|fragments| fragments.first()?.files.first());
         let key = first.map_or_else(|| version.pin.path.clone(), |file| version.key(file));

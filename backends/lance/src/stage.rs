@@ -79,6 +79,11 @@ impl<'a> Stage<'a> {
         Self { engine, root: base.root, schema: base.schema, view, dataset }
     }
 
+    /// The table's folder.
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
     /// What the stage has so far.
     pub(crate) fn dataset(&self) -> &Dataset {
         &self.dataset

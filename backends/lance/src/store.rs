@@ -27,8 +27,9 @@ use headwater_core::objects::{Named, Objects};
 
 pub(crate) const KIND: &str = "lance";
 
-/// Versions kept open, by the size of their manifests.
-const VERSIONS_BYTES: u64 = 32 << 20;
+/// Versions kept open, by the size of their manifests and what is known of their objects.
+const VERSIONS_BYTES: u64 = 64 << 20;
+const OBJECT_BYTES: u64 = 512;
 /// Manifests read side by side.
 const PARALLEL_READS: usize = 16;
 
@@ -75,7 +76,8 @@ impl LanceStore {
 
     pub(crate) fn know(&self, version: Version) -> Arc<Version> {
         let version = Arc::new(version);
-        self.versions.put(version.pin.clone(), version.clone(), version.pin.size);
+        let weight = version.pin.size + OBJECT_BYTES * version.reachable.len() as u64;
+        self.versions.put(version.pin.clone(), version.clone(), weight);
         version
     }
 

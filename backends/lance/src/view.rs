@@ -215,7 +215,7 @@ impl View {
         match self.shared.objects.0.get_opts(location, options).await {
             Ok(result) => match size.map(|_| named.check_size(result.meta.size)) {
                 Some(Err(error)) => Err(lock(&self.state).fail(error)),
-                _ => Ok(result),
+                _ => Ok(watched(result, &self.state)),
             },
             Err(error) => {
                 let error = if size.is_some() { self.shared.objects.explain(named, error).await } else { named.failed(error) };
@@ -223,6 +223,20 @@ impl View {
             }
         }
     }
+}
+
+/// The same result, whose body's failure is remembered, too: Lance reads it out of sight.
+fn watched(result: GetResult, state: &Arc<Mutex<State>>) -> GetResult {
+    let GetResult { payload, meta, range, attributes, extensions } = result;
+    let payload = match payload {
+        GetResultPayload::Stream(body) => {
+            let (state, location) = (state.clone(), meta.location.clone());
+            let body = body.map(move |part| part.map_err(|error| lock(&state).fail(Error::from(error).at("object", &location))));
+            GetResultPayload::Stream(body.boxed())
+        }
+        file => file,
+    };
+    GetResult { payload, meta, range, attributes, extensions }
 }
 
 /// Part of an object that is in memory.
@@ -389,6 +403,21 @@ mod tests {
         view.delete(&a).await.unwrap();
         assert_eq!(objects.get(&a).await.unwrap().bytes().await.unwrap(), "a");
         assert_eq!(view.failure().map(|error| error.kind()), Some(headwater_core::ErrorKind::Unsupported));
+    }
+
+    /// A connection that breaks in the middle is no damage.
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_remembered() {
+        let location = Path::from("data/t/i/data/large.lance");
+        let view = View::reading(&shared(&Arc::new(InMemory::new())), Reachable::default());
+        let broken = object_store::Error::Generic { store: "S3", source: "the connection was reset".into() };
+        let body = futures::stream::iter([Ok(Bytes::from_static(b"begin")), Err(broken)]).boxed();
+        let whole = part(&location, &Bytes::from_static(b"beginning"), &GetOptions::default()).unwrap();
+        let result = GetResult { payload: GetResultPayload::Stream(body), ..whole };
+        assert!(watched(result, &view.state).bytes().await.is_err());
+        let failure = view.failure().unwrap();
+        assert_eq!(failure.kind(), headwater_core::ErrorKind::Unavailable);
+        assert!(failure.to_string().contains("large.lance"), "{failure}");
     }
 
     #[tokio::test]

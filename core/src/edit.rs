@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use arrow_arith::boolean::not;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, Scalar};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, Scalar};
 use arrow_cast::cast;
 use arrow_ord::sort::{SortOptions, sort_to_indices};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
@@ -30,12 +30,6 @@ pub fn hits(filter: &Filter, batch: &RecordBatch) -> Result<BooleanArray> {
     Ok(if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask })
 }
 
-/// Refuses a filter of columns that are not there, and of types that have no comparison. `InvalidInput`.
-pub fn check(schema: &SchemaRef, filter: &Filter) -> Result<()> {
-    filter.check(schema)?;
-    filter.apply(&RecordBatch::new_empty(schema.clone())).map(drop)
-}
-
 /// The rows that are not hit.
 pub fn without(batch: &RecordBatch, hits: &BooleanArray) -> Result<RecordBatch> {
     not(hits).and_then(|keep| filter_record_batch(batch, &keep)).map_err(misfit)
@@ -59,7 +53,7 @@ pub struct Update {
 impl Update {
     /// Checks columns and values against the table's schema. `InvalidInput` for a column that is not there or a value of another type.
     pub fn new(schema: &SchemaRef, filter: Filter, set: Vec<(String, ArrayRef)>) -> Result<Self> {
-        check(schema, &filter)?;
+        filter.validate(schema)?;
         let mut asked = format!("update {}", filter.identity());
         let mut values = Vec::with_capacity(set.len());
         let bytes = set.iter().map(|(_, value)| value.get_buffer_memory_size()).sum();
@@ -90,23 +84,6 @@ impl Update {
     pub fn content(&self) -> &str {
         &self.content
     }
-}
-
-/// Batches of one schema as one. Dictionaries are unpacked for it: those of two batches may have more values together than there are numbers.
-pub fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
-    let join = |at: usize| {
-        let parts: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(at)).collect();
-        match schema.field(at).data_type() {
-            whole @ DataType::Dictionary(_, plain) => {
-                let parts = parts.into_iter().map(|part| cast(part, plain)).collect::<Result<Vec<_>, _>>()?;
-                cast(&concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?, whole)
-            }
-            _ => concat(&parts.iter().map(|part| part.as_ref()).collect::<Vec<_>>()),
-        }
-    };
-    let columns = (0..schema.fields().len()).map(join).collect::<Result<Vec<_>, _>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(batches.iter().map(RecordBatch::num_rows).sum()));
-    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
 }
 
 /// The value where rows are hit, and the column elsewhere. A dictionary is unpacked for it: its own numbers may have no room for one more.
@@ -287,7 +264,7 @@ mod tests {
     use arrow_array::types::Int8Type;
     use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
 
-    use super::{Update, hits, joined, runs};
+    use super::{Update, hits, runs};
     use crate::error::ErrorKind;
     use crate::filter::Filter;
 
@@ -307,8 +284,8 @@ mod tests {
         let texts: Vec<_> = arrow_array::cast::AsArray::as_string::<i32>(&texts).iter().map(Option::unwrap).map(str::to_owned).collect();
         assert!(texts.iter().enumerate().all(|(n, text)| *text == if n == 7 { "other".to_owned() } else { format!("value {n}") }));
         // The old value is in another row, too.
-        let both = joined(&batch.schema(), &[batch.clone(), batch.slice(7, 1)]).unwrap();
-        assert_eq!((both.num_rows(), both.slice(0, 128).column(0).as_ref()), (129, batch.column(0).as_ref()));
+        let twice = arrow_array::UInt32Array::from_iter_values((0..128).chain([7]));
+        let both = arrow_select::take::take_record_batch(&batch, &twice).unwrap();
         let mask = (0..129).map(|n| Some(n == 7)).collect();
         assert_eq!(update.apply(both, &mask).unwrap_err().kind(), ErrorKind::InvalidInput);
     }

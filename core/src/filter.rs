@@ -1,6 +1,7 @@
 //! A filter over rows: a closed, serializable expression that every store evaluates the same way.
 
 use std::fmt;
+use std::sync::Arc;
 
 use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, Scalar};
@@ -153,6 +154,14 @@ impl Filter {
             Self::And(all) | Self::Or(all) => all.iter().try_for_each(|filter| filter.check(schema)),
             Self::Not(inner) => inner.check(schema),
         }
+    }
+
+    /// As [`Filter::check`], and refuses types whose values cannot be compared: before anything is read, and not in the middle of it.
+    pub fn validate(&self, schema: &Schema) -> Result<()> {
+        self.check(schema)?;
+        let names = self.columns();
+        let fields: Vec<_> = schema.fields().iter().filter(|field| names.contains(&field.name().as_str())).cloned().collect();
+        self.apply(&RecordBatch::new_empty(Arc::new(Schema::new(fields)))).map(drop)
     }
 
     /// For each row: true, false, or null for unknown.

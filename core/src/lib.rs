@@ -3,6 +3,7 @@
 pub mod adapter;
 pub mod authority;
 mod branch;
+pub mod cache;
 pub mod catalog;
 mod changes;
 mod commit;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::sha256;
+use crate::store::Object;
 
 /// Attempts to write an object that the store refuses as existing while it does not exist.
 const CREATES: u32 = 4;
@@ -63,6 +65,26 @@ impl Named<'_> {
 }
 
 impl Objects {
+    /// Every object below the data root. 1 request per page of the listing.
+    pub async fn list(&self) -> Result<Vec<Object>> {
+        let objects = self.0.list(Some(&Path::from("data"))).map_ok(|meta| Object { path: meta.location.to_string(), size: meta.size });
+        objects.try_collect().await.map_err(|error: object_store::Error| Error::from(error).during("list"))
+    }
+
+    /// Deletes objects. One that is not there is no error; `InvalidInput`, and nothing is deleted, where one is not below the data root.
+    pub async fn reclaim(&self, paths: Vec<String>) -> Result<()> {
+        let outside = |path| Error::invalid("only objects below data/ can be reclaimed").at("object", path);
+        let keys = paths.iter().map(|path| Named { path, size: 0 }.key().map_err(|_| outside(path))).collect::<Result<Vec<_>>>()?;
+        let mut deleted = self.0.delete_stream(futures::stream::iter(keys.into_iter().map(Ok)).boxed());
+        while let Some(result) = deleted.next().await {
+            match result {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(Error::from(error).during("reclaim")),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a new object whole. 1 request; where the store gave no answer, 1 or 2 more.
     ///
     /// Names are fresh, so an object that exists already can only be this one, written by an attempt whose reply was lost; it is read back

@@ -180,6 +180,27 @@ pub fn with_columns(schema: &Schema, added: &[Field]) -> Result<SchemaRef> {
     Ok(Arc::new(schema))
 }
 
+/// The new columns of a schema that adds some at the end of the base's. `InvalidInput` where the base's do not stand before them exactly.
+pub fn added(base: &Schema, asked: &Schema) -> Result<Vec<Field>> {
+    let (kept, new) = asked.fields().split_at(asked.fields().len().min(base.fields().len()));
+    if schema_hash(&Schema::new(kept.to_vec())) != schema_hash(base) {
+        return Err(Error::invalid("columns can only be added at the end of the table's; the others must stay as they are"));
+    }
+    Ok(new.iter().map(|field| field.as_ref().clone()).collect())
+}
+
+/// These columns of a schema, in this order. `InvalidInput` for one that is not there.
+pub fn project<'a>(schema: &Schema, columns: impl IntoIterator<Item = &'a str>) -> Result<Schema> {
+    let field = |column: &str| {
+        schema.fields().iter().find(|field| field.name() == column).cloned().ok_or_else(|| {
+            let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            Error::invalid(format!("there is no column {column:?}; the table has {}", known.join(", ")))
+        })
+    };
+    let fields = columns.into_iter().map(field).collect::<Result<Vec<_>>>()?;
+    Ok(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

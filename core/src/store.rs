@@ -40,6 +40,14 @@ impl TableRef {
     pub fn folder(&self) -> String {
         format!("data/{}/{}", self.id.lower(), self.incarnation.lower())
     }
+
+    /// Refuses a base of another table or another life of it. `InvalidInput`.
+    pub fn own(&self, base: &Pin) -> Result<()> {
+        if base.path.strip_prefix(&self.folder()).is_some_and(|rest| rest.starts_with('/')) {
+            return Ok(());
+        }
+        Err(Error::invalid("the base version is not one of this table's incarnation").at("object", &base.path))
+    }
 }
 
 /// Rows on their way into a table: a stream of batches of one schema.

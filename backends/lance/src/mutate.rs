@@ -51,7 +51,7 @@ impl LanceStore {
     /// Requests: a scan of the filter's columns; 1 for each fragment with a match that lacks rows already; then 1 for each fragment with a
     /// match, unless all its rows go, and 1 for the manifest, side by side.
     pub(crate) async fn delete(&self, version: Arc<Version>, filter: Filter) -> Result<Staged> {
-        edit::check(&version.schema, &filter)?;
+        filter.validate(&version.schema)?;
         let content = edit::deletion(&filter);
         let mut gone = Places::default();
         let mut rows = self.candidates(&version, &filter.columns(), expression(&filter)?);

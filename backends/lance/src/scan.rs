@@ -4,11 +4,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use datafusion_expr::Expr;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::filter::Filter;
+use headwater_core::schema::project;
 use headwater_core::store::{Partition, Scan};
 use headwater_core::{Error, Result};
 use lance_core::datatypes::Schema as LanceSchema;
@@ -43,9 +44,7 @@ impl Plan {
         let mut filter = None;
         let mut names: Vec<&str> = output.fields().iter().map(|field| field.name().as_str()).collect();
         if let Some(asked) = &scan.filter {
-            asked.check(&table)?;
-            // A type that has no comparison is the caller's mistake, to be told now and not in the middle of a stream.
-            asked.apply(&RecordBatch::new_empty(Arc::new(project(&table, asked.columns())?)))?;
+            asked.validate(&table)?;
             names.extend(asked.columns());
             filter = Some((asked.clone(), expression(asked)?));
         }
@@ -91,18 +90,6 @@ impl Plan {
         let fitted = RecordBatch::try_new_with_options(self.output.clone(), columns.ok_or_else(misfit)?, &options);
         fitted.map_err(|source| misfit().because(source))
     }
-}
-
-/// These columns of a schema, in this order.
-fn project<'a>(schema: &Schema, columns: impl IntoIterator<Item = &'a str>) -> Result<Schema> {
-    let field = |column: &str| {
-        schema.fields().iter().find(|field| field.name() == column).cloned().ok_or_else(|| {
-            let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            Error::invalid(format!("there is no column {column:?}; the table has {}", known.join(", ")))
-        })
-    };
-    let fields = columns.into_iter().map(field).collect::<Result<Vec<_>>>()?;
-    Ok(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// The asked columns of a fragment, filtered, up to the limit.

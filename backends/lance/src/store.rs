@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
+use headwater_core::cache::Cache;
 use headwater_core::ids::Mint;
-use headwater_core::schema::schema_hash;
+use headwater_core::schema::{added, with_columns};
 use headwater_core::store::{Address, Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Scan, Staged, TableRef};
 use headwater_core::{Error, Result};
 use lance::dataset::transaction::Operation;
 use lance_table::format::Fragment;
 use object_store::ObjectStore;
-use object_store::path::Path;
 
-use crate::cache::Cache;
 use crate::content::Content;
 use crate::engine::Engine;
 use crate::scan::Plan;
@@ -23,7 +22,7 @@ use crate::stage::{Base, Stage, Written};
 use crate::types;
 use crate::version::{Place, Version};
 use crate::view::File;
-use headwater_core::objects::{Named, Objects};
+use headwater_core::objects::Objects;
 
 pub(crate) const KIND: &str = "lance";
 
@@ -83,7 +82,7 @@ impl LanceStore {
 
     async fn base(&self, table: TableRef, base: Option<&Pin>) -> Result<Arc<Version>> {
         let base = base.ok_or_else(|| Error::invalid("only a table's creation has no base version"))?;
-        own(table, base)?;
+        table.own(base)?;
         self.version(base).await
     }
 
@@ -116,9 +115,10 @@ impl LanceStore {
 
     async fn add_columns(&self, version: &Arc<Version>, asked: &SchemaRef) -> Result<Staged> {
         let added = added(&version.schema, asked)?;
+        types::check_schema(with_columns(&version.schema, &added)?.as_ref())?;
         let manifest = version.dataset.manifest();
         let unusable = |source| Error::invalid("Lance cannot add these columns").because(source);
-        let mut schema = manifest.schema.merge(&added).map_err(unusable)?;
+        let mut schema = manifest.schema.merge(&Schema::new(added)).map_err(unusable)?;
         schema.try_set_field_id(Some(manifest.max_field_id())).map_err(unusable)?;
         let fragments = version.dataset.fragments().to_vec();
         let operation = Operation::Merge { fragments, schema, preserves_nullability: true };
@@ -127,14 +127,6 @@ impl LanceStore {
         let content = Content::new(&version.schema).digest();
         Ok(staged(&version, 0, content))
     }
-}
-
-/// Refuses a base of another table or another life of it: a new incarnation shares no object with an older one.
-fn own(table: TableRef, base: &Pin) -> Result<()> {
-    if base.path.strip_prefix(&table.folder()).is_some_and(|rest| rest.starts_with('/')) {
-        return Ok(());
-    }
-    Err(Error::invalid("the base version is not one of this table's incarnation").at("object", &base.path))
 }
 
 pub(crate) fn staged(version: &Version, changed: u64, content: String) -> Staged {
@@ -191,10 +183,10 @@ impl DataStore for LanceStore {
 
     #[tracing::instrument(level = "debug", skip_all)]
     async fn rebase(&self, table: TableRef, before: &Staged, base: &Pin) -> Result<Option<Staged>> {
-        own(table, base)?;
+        table.own(base)?;
         let Some(appended) = before.carry.as_ref().and_then(|carry| carry.downcast_ref::<Appended>()) else { return Ok(None) };
         let version = self.version(base).await?;
-        if own(table, &before.pin).is_err() || version.schema.fields() != before.schema.fields() || columns(&version) != appended.columns {
+        if table.own(&before.pin).is_err() || version.schema.fields() != before.schema.fields() || columns(&version) != appended.columns {
             return Ok(None);
         }
         let ours: Vec<&str> = appended.fragments.iter().flat_map(|fragment| &fragment.files).map(|file| file.path.as_str()).collect();
@@ -252,33 +244,10 @@ impl DataStore for LanceStore {
     }
 
     async fn list(&self) -> Result<Vec<Object>> {
-        let listed = self.engine.shared.objects.0.list(Some(&Path::from("data")));
-        let objects = listed.map_ok(|meta| Object { path: meta.location.to_string(), size: meta.size });
-        objects.try_collect().await.map_err(|error: object_store::Error| Error::from(error).during("list"))
+        self.engine.shared.objects.list().await
     }
 
     async fn reclaim(&self, paths: Vec<String>) -> Result<()> {
-        let outside = |path| Error::invalid("only objects below data/ can be reclaimed").at("object", path);
-        let keys = paths.iter().map(|path| Named { path, size: 0 }.key().map_err(|_| outside(path))).collect::<Result<Vec<_>>>()?;
-        let mut deleted = self.engine.shared.objects.0.delete_stream(futures::stream::iter(keys.into_iter().map(Ok)).boxed());
-        while let Some(result) = deleted.next().await {
-            match result {
-                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(Error::from(error).during("reclaim")),
-            }
-        }
-        Ok(())
+        self.engine.shared.objects.reclaim(paths).await
     }
-}
-
-/// The new columns, if the base's stand before them exactly.
-fn added(base: &SchemaRef, asked: &SchemaRef) -> Result<arrow_schema::Schema> {
-    let kept = base.fields().len();
-    let prefix = asked.fields().iter().take(kept).cloned().collect::<Vec<_>>();
-    if schema_hash(&arrow_schema::Schema::new(prefix)) != schema_hash(base) {
-        return Err(Error::invalid("columns can only be added at the end of the table's; the others must stay as they are"));
-    }
-    let new: Vec<arrow_schema::Field> = asked.fields().iter().skip(kept).map(|field| field.as_ref().clone()).collect();
-    types::check_schema(headwater_core::schema::with_columns(base, &new)?.as_ref())?;
-    Ok(arrow_schema::Schema::new(new))
 }

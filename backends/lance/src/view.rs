@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use headwater_core::Error;
+use headwater_core::cache::Cache;
 use headwater_core::ids::Mint;
 use object_store::path::Path;
 use object_store::{
@@ -21,7 +22,6 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-use crate::cache::Cache;
 use crate::sealed::Sealed;
 use crate::upload::{Collected, Streamed};
 use crate::version::Reachable;

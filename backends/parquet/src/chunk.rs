@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use headwater_core::edit::joined;
+use arrow_select::concat::concat_batches;
 
 /// A chunk ends at this many rows…
 pub(crate) const CHUNK_ROWS: usize = 8192;
@@ -55,7 +55,7 @@ impl Chunks {
         let mut pending = std::mem::take(&mut self.pending);
         match pending.len() {
             0 | 1 => Ok(pending.pop()),
-            _ => joined(&self.schema, &pending).map(Some),
+            _ => concat_batches(&self.schema, &pending).map(Some),
         }
     }
 }
@@ -126,7 +126,7 @@ mod tests {
         for (rows, at_least) in [(batch(&narrow), 3), (batch(&wide), 6)] {
             let expected = chunk(&rows, rows.num_rows());
             assert!(expected.len() >= at_least, "{}", expected.len());
-            assert_eq!(joined(&rows.schema(), &expected).unwrap(), rows);
+            assert_eq!(concat_batches(&rows.schema(), &expected).unwrap(), rows);
             for step in [1, 7, 1000, 8191, 8192, 8193] {
                 assert_eq!(chunk(&rows, step), expected, "step {step}");
             }

@@ -40,7 +40,7 @@ impl ParquetStore {
         };
         let bytes = self.objects.verified(named, digest).await?;
         let version = Arc::new(Version::open(pin, &bytes)?);
-        self.cache.put(pin.clone(), version.clone());
+        self.cache.put(pin.clone(), version.clone(), pin.size);
         Ok(version)
     }
 

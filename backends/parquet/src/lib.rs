@@ -14,7 +14,6 @@
 //! A scan reads a data file of up to 1 MiB in one GET and checks its digest. Of a larger one it reads the end first and then what it needs;
 //! there, size and structure are checked, and the digest is left to `headwater verify --data`.
 
-mod cache;
 mod chunk;
 mod closure;
 mod compact;

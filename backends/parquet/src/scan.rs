@@ -8,6 +8,7 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::filter::Filter;
+use headwater_core::schema::project;
 use headwater_core::store::{Partition, Scan};
 use headwater_core::{Error, Result};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
@@ -45,11 +46,8 @@ impl Plan {
         let filter = match &scan.filter {
             None => None,
             Some(filter) => {
-                filter.check(&table)?;
-                let reads = Arc::new(project(&table, filter.columns())?);
-                // A type that has no comparison is the caller's mistake, to be told now and not in the middle of a stream.
-                filter.apply(&RecordBatch::new_empty(reads.clone()))?;
-                Some((filter.clone(), reads))
+                filter.validate(&table)?;
+                Some((filter.clone(), Arc::new(project(&table, filter.columns())?)))
             }
         };
         Ok(Self { objects, settings, table, output, filter, limit: scan.limit })
@@ -102,18 +100,6 @@ impl Plan {
 /// The rows of some partitions, in order.
 pub(crate) fn rows_of(partitions: Vec<Partition>) -> BoxStream<'static, Result<RecordBatch>> {
     futures::stream::iter(partitions).flat_map(|partition| (partition.open)()).boxed()
-}
-
-/// These columns of a schema, in this order.
-fn project<'a>(schema: &Schema, columns: impl IntoIterator<Item = &'a str>) -> Result<Schema> {
-    let field = |column: &str| {
-        schema.fields().iter().find(|field| field.name() == column).cloned().ok_or_else(|| {
-            let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            Error::invalid(format!("there is no column {column:?}; the table has {}", known.join(", ")))
-        })
-    };
-    let fields = columns.into_iter().map(field).collect::<Result<Vec<_>>>()?;
-    Ok(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// Some row groups of a file.

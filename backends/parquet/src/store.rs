@@ -6,25 +6,24 @@ use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt};
+use headwater_core::cache::Cache;
 use headwater_core::ids::Mint;
-use headwater_core::schema::schema_hash;
+use headwater_core::schema::{added, with_columns};
 use headwater_core::store::{
     Change, DataStore, Description, Difference, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef,
     unsupported_change,
 };
 use headwater_core::{Error, ErrorKind, Result};
 use object_store::ObjectStore;
-use object_store::path::Path;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::cache::Cache;
 use crate::mutate::Changing;
 use crate::scan::Plan;
 use crate::settings::Settings;
 use crate::types;
 use crate::version::{DataFile, NewVersion, Version, extend};
 use crate::write::{Target, Written, write};
-use headwater_core::objects::{Named, Objects};
+use headwater_core::objects::Objects;
 
 pub(crate) const KIND: &str = "parquet";
 /// Files written again at once: about 200 MB each, with full row groups.
@@ -41,7 +40,7 @@ pub struct ParquetStore {
     pub(crate) objects: Objects,
     pub(crate) mint: Mint,
     pub(crate) settings: Settings,
-    pub(crate) cache: Cache,
+    pub(crate) cache: Cache<Pin, Arc<Version>>,
     /// Bounds the files that are written again at once, over all tables: each takes a decoder, an encoder and its uploads.
     turns: Arc<Semaphore>,
 }
@@ -75,7 +74,7 @@ impl ParquetStore {
 
     async fn base<'a>(&self, table: TableRef, base: Option<&'a Pin>) -> Result<(&'a Pin, Arc<Version>)> {
         let base = base.ok_or_else(|| Error::invalid("only a table's creation has no base version"))?;
-        own(table, base)?;
+        table.own(base)?;
         Ok((base, self.version(base).await?))
     }
 
@@ -96,7 +95,7 @@ impl ParquetStore {
         let lists = futures::stream::iter(lists.collect::<Vec<_>>()).buffer_unordered(self.settings.parallel_reads);
         try_join(data, lists.try_collect::<Vec<()>>()).await?;
         for new in &versions {
-            self.cache.put(new.pin.clone(), new.version.clone());
+            self.cache.put(new.pin.clone(), new.version.clone(), new.pin.size);
         }
         versions.into_iter().next_back().ok_or_else(|| Error::invalid("no version was built"))
     }
@@ -109,14 +108,6 @@ impl ParquetStore {
         let new = self.publish(written.waiting.take(), versions).await?;
         Ok((new, written))
     }
-}
-
-/// Refuses a base of another table or another life of it: a new incarnation shares no object with an older one.
-fn own(table: TableRef, base: &Pin) -> Result<()> {
-    if base.path.strip_prefix(&table.folder()).is_some_and(|rest| rest.starts_with('/')) {
-        return Ok(());
-    }
-    Err(Error::invalid("the base version is not one of this table's incarnation").at("object", &base.path))
 }
 
 fn staged(new: &NewVersion, changed: u64, content: String) -> Staged {
@@ -170,7 +161,7 @@ impl DataStore for ParquetStore {
             }
             Change::AddColumns(schema) => {
                 let (_, version) = self.base(table, base).await?;
-                let schema = added(&version.schema, &schema)?;
+                let schema = widened(&version.schema, &schema)?;
                 let new = version.with_schema(schema.clone()).seal(self.target(table).fresh("version.json"))?;
                 let new = self.publish(None, vec![new]).await?;
                 Ok(staged(&new, 0, Written::default().content(&schema)))
@@ -185,10 +176,10 @@ impl DataStore for ParquetStore {
 
     #[tracing::instrument(level = "debug", skip_all)]
     async fn rebase(&self, table: TableRef, before: &Staged, base: &Pin) -> Result<Option<Staged>> {
-        own(table, base)?;
+        table.own(base)?;
         let Some(appended) = before.carry.as_ref().and_then(|carry| carry.downcast_ref::<Appended>()) else { return Ok(None) };
         let version = self.version(base).await?;
-        if own(table, &before.pin).is_err() || version.schema.fields() != before.schema.fields() {
+        if table.own(&before.pin).is_err() || version.schema.fields() != before.schema.fields() {
             return Ok(None);
         }
         if version.recent.iter().any(|file| appended.0.iter().any(|ours| ours.path == file.path)) {
@@ -234,21 +225,11 @@ impl DataStore for ParquetStore {
     }
 
     async fn list(&self) -> Result<Vec<Object>> {
-        let listed = self.objects.0.list(Some(&Path::from("data")));
-        let objects = listed.map_ok(|meta| Object { path: meta.location.to_string(), size: meta.size });
-        objects.try_collect().await.map_err(|error: object_store::Error| Error::from(error).during("list"))
+        self.objects.list().await
     }
 
     async fn reclaim(&self, paths: Vec<String>) -> Result<()> {
-        let keys = paths.iter().map(|path| Named { path, size: 0 }.key().map_err(|_| outside(path))).collect::<Result<Vec<_>>>()?;
-        let mut deleted = self.objects.0.delete_stream(futures::stream::iter(keys.into_iter().map(Ok)).boxed());
-        while let Some(result) = deleted.next().await {
-            match result {
-                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(Error::from(error).during("reclaim")),
-            }
-        }
-        Ok(())
+        self.objects.reclaim(paths).await
     }
 }
 
@@ -270,19 +251,9 @@ impl ParquetStore {
     }
 }
 
-/// The base's columns, exactly, and the new ones.
-fn added(base: &SchemaRef, asked: &SchemaRef) -> Result<SchemaRef> {
-    let kept = base.fields().len();
-    let prefix = asked.fields().iter().take(kept).cloned().collect::<Vec<_>>();
-    if schema_hash(&arrow_schema::Schema::new(prefix)) != schema_hash(base) {
-        return Err(Error::invalid("columns can only be added at the end of the table's; the others must stay as they are"));
-    }
-    let new: Vec<arrow_schema::Field> = asked.fields().iter().skip(kept).map(|field| field.as_ref().clone()).collect();
-    let schema = headwater_core::schema::with_columns(base, &new)?;
+/// The base's columns and the new ones.
+fn widened(base: &SchemaRef, asked: &SchemaRef) -> Result<SchemaRef> {
+    let schema = with_columns(base, &added(base, asked)?)?;
     types::check_schema(&schema)?;
     Ok(Arc::new(schema.as_ref().clone().with_metadata(base.metadata().clone())))
-}
-
-fn outside(path: &str) -> Error {
-    Error::invalid("only objects below data/ can be reclaimed").at("object", path)
 }

@@ -1,4 +1,4 @@
-//! A cache bounded by weight: least recently used first out.
+//! What stores keep of what they read: bounded by weight, least recently used first out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Immutable things by the exact identity they were read under.
-pub(crate) struct Cache<K, V> {
+pub struct Cache<K, V> {
     capacity: u64,
     state: Mutex<State<K, V>>,
 }
@@ -32,7 +32,7 @@ impl<K, V> fmt::Debug for Cache<K, V> {
 
 impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
     /// A cache of things whose weights add up to at most `capacity`.
-    pub(crate) fn new(capacity: u64) -> Self {
+    pub fn new(capacity: u64) -> Self {
         let state = State { entries: HashMap::new(), by_use: BTreeMap::new(), weight: 0, clock: 0 };
         Self { capacity, state: Mutex::new(state) }
     }
@@ -41,7 +41,8 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<V> {
+    /// What was put under exactly this key, if it is there still.
+    pub fn get(&self, key: &K) -> Option<V> {
         let mut guard = self.state();
         let state = &mut *guard;
         state.clock += 1;
@@ -52,7 +53,8 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
         Some(entry.value.clone())
     }
 
-    pub(crate) fn put(&self, key: K, value: V, weight: u64) {
+    /// Keeps a value of this weight; one heavier than the whole cache is not kept.
+    pub fn put(&self, key: K, value: V, weight: u64) {
         if weight > self.capacity {
             return;
         }

@@ -8,9 +8,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_credential_types::Credentials;
+use futures::future::join_all;
 use headwater_adapters as _;
 use headwater_bench::server::Server;
+use headwater_conformance::crash::{self, Cells, scenarios};
 use headwater_conformance::fixture::Fixture;
+use headwater_conformance::lab::Lab;
 use headwater_core::registry::{OpenedBackend, Registry};
 use headwater_parquet as _;
 use headwater_s3::{S3Authority, Settings};
@@ -25,7 +28,8 @@ pub fn registry() -> Registry {
 }
 
 /// The scenarios whose set-up is short: a full tail takes 32 commits for each cell, and is tried on faster backends.
-pub const CRASHED: [&str; 12] = [
+pub const CRASHED: [&str; 13] = [
+    "index: two tables",
     "load: create three tables and append",
     "load: append to three tables",
     "load: overwrite",
@@ -39,6 +43,21 @@ pub const CRASHED: [&str; 12] = [
     "schema: recreate",
     "schema: add columns",
 ];
+
+/// Kills those of [`CRASHED`] that the store does, at every request, side by side, each in a lab of its own.
+pub async fn crashed(lab: impl Fn() -> Lab) -> Vec<Cells> {
+    let scenarios = scenarios::ALL.iter().filter(|scenario| CRASHED.contains(&scenario.name));
+    for adapter in lab().registry().adapters() {
+        assert!(scenarios.clone().any(|scenario| scenario.adapter == adapter.kind()), "{} is not crashed", adapter.kind().name());
+    }
+    let run = scenarios.map(|scenario| async {
+        let lab = lab();
+        if crash::does(&lab, scenario).await { Some(crash::run(&lab, scenario).await) } else { None }
+    });
+    let all: Vec<Cells> = join_all(run).await.into_iter().flatten().collect();
+    assert!(all.iter().all(|cells| cells.requests > 0 && cells.cells == 2 * cells.requests && cells.fired == cells.cells));
+    all
+}
 
 /// The S3 backend of a bucket, as a process opens it that reaches the server at this address.
 pub fn open(server: &Server, address: SocketAddr, bucket: &str) -> OpenedBackend {

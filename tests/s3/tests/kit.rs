@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use futures::future::join_all;
 use headwater_conformance::crash;
 use headwater_conformance::fixture::{AuthorityOf, StoreOf};
 use headwater_conformance::lab::Lab;
 use headwater_conformance::{authority, commit, store};
-use headwater_suite_s3::{Buckets, CRASHED, registry};
+use headwater_suite_s3::{Buckets, CRASHED, crashed, registry};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_s3_authority_conforms() {
@@ -29,13 +28,11 @@ async fn catalogs_on_s3_conform() {
 async fn a_crash_at_any_request_leaves_all_or_nothing_on_s3() {
     headwater_conformance::report(format_args!("on {}", Buckets::direct().server.name()));
     let lab = || Lab::new(Buckets::direct(), registry(), "parquet");
-    let scenarios = crash::scenarios::ALL.iter().filter(|scenario| CRASHED.contains(&scenario.name));
-    for adapter in registry().adapters() {
-        assert!(scenarios.clone().any(|scenario| scenario.adapter == adapter.kind()), "{} is not crashed", adapter.kind().name());
-    }
-    let mut all = join_all(scenarios.map(|scenario| async move { crash::run(&lab(), scenario).await })).await;
-    assert_eq!(all.len(), CRASHED.len());
-    all.push(crash::creation(&lab()).await);
-    assert!(all.iter().all(|cells| cells.requests > 0 && cells.cells == 2 * cells.requests && cells.fired == cells.cells));
+    let mut all = crashed(lab).await;
+    // All but indices, which Parquet tables do not have.
+    assert_eq!(all.len(), CRASHED.len() - 1);
+    let creation = crash::creation(&lab()).await;
+    assert!(creation.requests > 0 && creation.fired == creation.cells && creation.cells == 2 * creation.requests);
+    all.push(creation);
     headwater_conformance::report(format_args!("{}", crash::table(&all)));
 }

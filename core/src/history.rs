@@ -171,6 +171,18 @@ impl<'a> History<'a> {
         }
     }
 
+    /// The seq of a commit a head names. None or O(log n) requests.
+    pub(crate) async fn seq_of(&self, commit: CommitId) -> Result<u64> {
+        let tail = self.head.tail.iter().find(|entry| entry.commit == commit).map(|entry| entry.seq);
+        match tail {
+            Some(seq) => Ok(seq),
+            None => match self.find_commit(commit).await? {
+                Some((seq, _)) => Ok(seq),
+                None => Err(Error::corrupt(&self.head.branch, format!("the journal has no commit {commit}, which a table's head names"))),
+            },
+        }
+    }
+
     /// Up to `limit` entries before `seq`, newest first.
     pub(crate) async fn log(&self, seq: u64, limit: usize) -> Result<Vec<LogEntry>> {
         let mut found = Vec::new();

@@ -346,6 +346,11 @@ pub trait DataStore: Send + Sync + fmt::Debug {
         None
     }
 
+    /// How versions get on a chain of the store's own format, if it has such chains.
+    fn mirror(&self) -> Option<&dyn Mirror> {
+        None
+    }
+
     /// A barrier: what was staged before is durable when this returns. No request where staging is durable already.
     async fn flush(&self) -> Result<()>;
 
@@ -354,6 +359,21 @@ pub trait DataStore: Send + Sync + fmt::Debug {
 
     /// Deletes objects. One that is not there is no error.
     async fn reclaim(&self, paths: Vec<String>) -> Result<()>;
+}
+
+/// Puts versions on the chain by which programs that know the store's format find a table's latest version (see [`crate::Lineage`]).
+#[async_trait]
+pub trait Mirror: Send + Sync {
+    /// The object [`Mirror::put`] writes. No request.
+    fn path(&self, table: TableRef, number: u64) -> String;
+
+    /// Puts a version of the table on its chain, under this number: 1 or more, below 2^63, and smaller the older the version is. Reads no
+    /// rows, changes no object, and the chain's latest version is the one of the largest number, whatever the order of calls. Idempotent: a
+    /// number that stands for this very version already is left as it is. 1 request where the version is known, 1 more where it is not, and 1
+    /// more where the number is taken.
+    ///
+    /// Errors: `AlreadyExists` where the number stands for another version.
+    async fn put(&self, table: TableRef, pin: &Pin, number: u64) -> Result<()>;
 }
 
 /// The error for a change a store does not do.

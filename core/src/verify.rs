@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::head::{Checkpoint, Entry, Event, Head, StoredBody};
 use crate::history::History;
 use crate::ids::{Incarnation, TableId, Token};
+use crate::lineage::Lineage;
 use crate::name::{BranchName, RecordKey};
 use crate::store::{Object, Pin};
 use crate::tombstones;
@@ -63,6 +64,8 @@ pub enum Depth {
 struct Reachable {
     records: BTreeSet<RecordKey>,
     pins: BTreeMap<Pin, BranchName>,
+    /// What mirrored tables' chains consist of: derived, so that nothing is wrong where one is missing.
+    mirrored: BTreeSet<String>,
 }
 
 impl Catalog {
@@ -86,7 +89,7 @@ impl Catalog {
         let after: BTreeMap<String, u64> = catalog.store.list().await?.into_iter().map(|object| (object.path, object.size)).collect();
         let (reached, damaged) = reach(catalog, &reachable.pins).await;
         problems.extend(damaged);
-        let mut referenced = BTreeSet::new();
+        let mut referenced = std::mem::take(&mut reachable.mirrored);
         for reached in reached {
             problems.extend(check(catalog, &after, &reached, depth).await.map(|what| Problem { branch: None, what }));
             referenced.insert(reached.object.path);
@@ -167,14 +170,14 @@ async fn journal(catalog: &Inner, head: &Head, reachable: &mut Reachable) -> Res
     for pointer in pointers.iter().rev() {
         let segment = history.segment(pointer).await?;
         for entry in &segment.entries {
-            fold.add(&history, entry, reachable).await?;
+            fold.add(catalog, &history, entry, reachable).await?;
         }
         if fold.state != segment.checkpoint {
             return Err(Error::corrupt(&head.branch, format!("the checkpoint of segment {} is not what the journal says", segment.number)));
         }
     }
     for entry in &head.tail {
-        fold.add(&history, entry, reachable).await?;
+        fold.add(catalog, &history, entry, reachable).await?;
     }
     if fold.state != head.checkpoint() {
         return Err(Error::corrupt(&head.branch, "the head's tables are not what the journal says"));
@@ -193,7 +196,7 @@ struct Fold {
 }
 
 impl Fold {
-    async fn add(&mut self, history: &History<'_>, entry: &Entry, reachable: &mut Reachable) -> Result<()> {
+    async fn add(&mut self, catalog: &Inner, history: &History<'_>, entry: &Entry, reachable: &mut Reachable) -> Result<()> {
         let at = |error: Error| error.at("seq", entry.seq);
         if !self.tokens.insert(entry.token.clone()) {
             return Err(at(Error::corrupt(&entry.token, "the token names two commits")));
@@ -212,6 +215,11 @@ impl Fold {
             }
             if let (Some(pin), Some(head)) = (event.pin(), self.state.tables.by_id(event.table_id())) {
                 reachable.pins.entry(pin.clone()).or_insert_with(|| head.owner.clone());
+            }
+            if let Some(head) = self.state.tables.by_id(event.table_id())
+                && let (Lineage::Mirrored, Some(chain)) = (head.lineage()?, catalog.store.mirror())
+            {
+                reachable.mirrored.insert(chain.path(head.table(), entry.seq));
             }
         }
         Ok(())

@@ -93,6 +93,24 @@ pub(crate) enum Mode {
     Upsert,
 }
 
+/// Where a table's versions stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Lineage {
+    /// Each by itself.
+    Detached,
+    /// Also on the chain of the store's format, so that any program that knows the format finds the latest.
+    Mirrored,
+}
+
+impl From<Lineage> for headwater::Lineage {
+    fn from(lineage: Lineage) -> Self {
+        match lineage {
+            Lineage::Detached => Self::Detached,
+            Lineage::Mirrored => Self::Mirrored,
+        }
+    }
+}
+
 /// `load`.
 #[derive(Args, Debug)]
 pub(crate) struct Load {
@@ -107,6 +125,9 @@ pub(crate) struct Load {
     /// The columns that name a row, for a table that is created: no two rows may share their values.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) key: Vec<String>,
+    /// Where the versions of a table that is created stand.
+    #[arg(long, value_enum)]
+    pub(crate) lineage: Option<Lineage>,
     /// Text that means null in CSV files, besides the empty field; may be given more than once.
     #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) nulls: Vec<String>,
@@ -118,6 +139,13 @@ pub(crate) struct Load {
     pub(crate) store: Option<String>,
     #[command(flatten)]
     pub(crate) committing: Committing,
+}
+
+impl Load {
+    /// What a table has that is created.
+    pub(crate) fn options(&self) -> headwater::TableOptions {
+        headwater::TableOptions { key_columns: self.key.clone(), lineage: self.lineage.map(Into::into).unwrap_or_default() }
+    }
 }
 
 fn table_file(text: &str) -> Result<(String, PathBuf), String> {
@@ -264,6 +292,9 @@ pub(crate) enum Table {
         /// The columns that name a row: no two rows may share their values.
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
         key: Vec<String>,
+        /// Where its versions stand.
+        #[arg(long, value_enum, default_value = "detached")]
+        lineage: Lineage,
         #[command(flatten)]
         committing: Committing,
     },

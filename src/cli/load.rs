@@ -1,6 +1,7 @@
 //! `load`: files into tables, as one commit.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +12,7 @@ use headwater::keys::{Keys, unique};
 use headwater::name::{BranchName, TableKey};
 use headwater::schema::{Conform, schema_hash};
 use headwater::store::Rows;
-use headwater::{Catalog, Commit, Error, ErrorKind, Result, TransactOptions, Transaction};
+use headwater::{Catalog, Commit, Error, ErrorKind, Lineage, Result, TableOptions, TransactOptions, Transaction};
 use serde_json::json;
 
 use super::args::{Common, Load, Mode};
@@ -19,8 +20,7 @@ use super::failure::Failure;
 use super::input::{Input, Reading};
 use super::output::{print, style};
 use super::progress::Progress;
-use super::render::{Grid, count};
-use super::table::create_table;
+use super::render::{Grid, count, visible};
 
 /// How often the files are checked again because their tables' columns changed meanwhile.
 const CHECKS: usize = 16;
@@ -120,6 +120,7 @@ impl Plan<'_> {
         let store = (part.open)(Arc::new(object_store::memory::InMemory::new()), &Mint::new(Arc::new(SystemEnvironment)))?;
         for (key, input) in self.keys.iter().zip(inputs) {
             let at = |error: Error| error.at("table", key);
+            self.args.options().lineage.check(store.as_ref()).map_err(at)?;
             store.check_schema(input.schema()).map_err(at)?;
             new_table(input.schema(), key, self.args.mode, &self.args.key)?;
             if !self.args.key.is_empty() {
@@ -144,7 +145,8 @@ impl Plan<'_> {
         let work = Work {
             keys: self.keys.clone(),
             mode: self.args.mode,
-            key: self.args.key.clone(),
+            options: self.args.options(),
+            lineage: self.args.lineage.map(Into::into),
             inputs,
             progress: self.reading.progress.clone(),
         };
@@ -184,8 +186,10 @@ fn same(found: &Targets, targets: &Targets) -> bool {
 struct Work {
     keys: Vec<TableKey>,
     mode: Mode,
-    /// The key of the tables it creates.
-    key: Vec<String>,
+    /// What the tables have that it creates.
+    options: TableOptions,
+    /// The lineage that was asked for.
+    lineage: Option<Lineage>,
     inputs: Arc<Vec<Input>>,
     progress: Progress,
 }
@@ -201,18 +205,24 @@ impl Work {
 
     async fn ask(&self, tx: &Transaction) -> Result<()> {
         self.progress.begin("loading", self.inputs.iter().map(Input::size).sum());
+        let own = self.options.key_columns.as_slice();
         for (key, input) in self.keys.iter().zip(self.inputs.iter()) {
             let Some(table) = tx.find(key.as_str()).await? else {
-                let schema = new_table(input.schema(), key, self.mode, &self.key)?;
-                let table = create_table(tx, key.as_str(), schema, &self.key).await?;
+                let schema = new_table(input.schema(), key, self.mode, own)?;
+                let table = tx.create_table_with(key.as_str(), schema, self.options.clone()).await?;
                 tx.append(&table, input.rows()?).await?;
                 continue;
             };
-            if !self.key.is_empty() && table.key_columns() != self.key {
+            if !own.is_empty() && table.key_columns() != own {
                 let problem = match table.key_columns() {
                     [] => "the table has no key, and gets none after its creation; leave --key out".to_owned(),
-                    own => format!("the table's key is {}; leave --key out", own.join(", ")),
+                    columns => format!("the table's key is {}; leave --key out", columns.join(", ")),
                 };
+                return Err(Error::invalid(problem).at("table", key));
+            }
+            if let Some(asked) = self.lineage.filter(|asked| *asked != table.lineage()) {
+                let (own, asked) = (table.lineage().name(), asked.name());
+                let problem = format!("the table is {own}, and gets not {asked} after its creation; leave --lineage out");
                 return Err(Error::invalid(problem).at("table", key));
             }
             match self.mode {
@@ -264,8 +274,16 @@ async fn check_keys(input: &Input, key: &[String]) -> Result<()> {
 pub(super) fn report(commit: &Commit, common: &Common) -> Result<(), Failure> {
     if common.json {
         let tables: Vec<_> = commit.tables.iter().map(|table| json!({"key": table.key, "rows": table.changed})).collect();
-        let document = json!({"commit": commit.commit, "seq": commit.seq, "tables": tables});
+        let mut document = json!({"commit": commit.commit, "seq": commit.seq, "tables": tables});
+        if !commit.behind.is_empty() {
+            document["behind"] = json!(commit.behind);
+        }
         return print(&format!("{document}\n"));
+    }
+    for table in &commit.behind {
+        let note =
+            format!("note: {} is committed, and its chain of versions is behind; optimize it to bring it up", visible(table.as_str()));
+        let _ = writeln!(std::io::stderr(), "{note}");
     }
     if !commit.published {
         return print(&format!("nothing to do: branch {} stays at seq {}\n", common.branch, commit.seq));

@@ -1,6 +1,6 @@
-//! `optimize`: each table's files, fewer and larger, in a commit of its own.
+//! `optimize`: each table's files, fewer and larger, in a commit of its own. What a mirrored table's chain lacks is added to it.
 
-use headwater::{Branch, Catalog, Result, TransactOptions};
+use headwater::{Branch, Catalog, Lineage, Result, Snapshot, TransactOptions};
 use serde_json::json;
 
 use super::args::{Common, Optimize};
@@ -47,12 +47,17 @@ pub(crate) async fn run(args: Optimize, common: &Common) -> Result<(), Failure> 
 
 /// The table's files before and now, and the commit's number if there was one.
 async fn optimize(catalog: &Catalog, branch: &Branch, key: &str, options: &TransactOptions) -> Result<(u64, u64, Option<u64>)> {
-    let before = files(catalog, branch, key).await?;
+    let before = files(catalog, &branch.snapshot().await?, key).await?;
     let commit = branch.transact_with(options.clone(), |tx| async move { tx.optimize(&tx.table(key).await?).await }).await?;
-    Ok((before, files(catalog, branch, key).await?, commit.published.then_some(commit.seq)))
+    let snapshot = branch.snapshot().await?;
+    // A commit has done it already, unless it says that it could not.
+    let behind = !commit.published || !commit.behind.is_empty();
+    if behind && snapshot.table(key)?.lineage()? == Lineage::Mirrored {
+        snapshot.mirror(key).await?;
+    }
+    Ok((before, files(catalog, &snapshot, key).await?, commit.published.then_some(commit.seq)))
 }
 
-async fn files(catalog: &Catalog, branch: &Branch, key: &str) -> Result<u64> {
-    let snapshot = branch.snapshot().await?;
+async fn files(catalog: &Catalog, snapshot: &Snapshot, key: &str) -> Result<u64> {
     Ok(catalog.store().describe(&snapshot.table(key)?.pin).await?.files)
 }

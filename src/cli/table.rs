@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema, SchemaRef};
-use headwater::{Commit, Result, TransactOptions, Transaction};
+use arrow_schema::{Field, Schema};
+use headwater::{Commit, Result, TableOptions, TransactOptions, Transaction};
 use serde_json::json;
 
 use super::args::{Committing, Common, Table};
@@ -17,9 +17,11 @@ use super::show::{head_json, state};
 /// Runs `table …`.
 pub(crate) async fn run(args: Table, common: &Common) -> Result<(), Failure> {
     let commit = match args {
-        Table::Create { root, name, columns, key, committing } => {
+        Table::Create { root, name, columns, key, lineage, committing } => {
             let schema = Arc::new(Schema::new(parse_columns(&columns)?));
-            commit(&root.url, &committing, common, async |tx| create_table(&tx, &name, schema.clone(), &key).await.map(drop)).await?
+            let options = TableOptions { key_columns: key, lineage: lineage.into() };
+            commit(&root.url, &committing, common, async |tx| tx.create_table_with(&name, schema.clone(), options.clone()).await.map(drop))
+                .await?
         }
         Table::Rename { root, from, to, committing } => {
             commit(&root.url, &committing, common, async |tx| {
@@ -58,14 +60,6 @@ pub(crate) async fn run(args: Table, common: &Common) -> Result<(), Failure> {
     report(&commit, common)
 }
 
-/// Creates a table, with a key where columns are named for one.
-pub(super) async fn create_table(tx: &Transaction, name: &str, schema: SchemaRef, key: &[String]) -> Result<headwater::Table> {
-    if key.is_empty() {
-        return tx.create_table(name, schema).await;
-    }
-    tx.create_keyed_table(name, schema, &key.iter().map(String::as_str).collect::<Vec<_>>()).await
-}
-
 fn parse_columns(texts: &[String]) -> Result<Vec<Field>> {
     texts.iter().map(|text| parse_column(text)).collect()
 }
@@ -90,6 +84,7 @@ async fn show(url: &str, name: &str, common: &Common) -> Result<(), Failure> {
         let mut document = head_json(head);
         document["columns"] = columns.collect();
         document["key"] = json!(head.key_columns()?);
+        document["lineage"] = json!(head.lineage()?.name());
         return print(&format!("{document}\n"));
     }
     let mut text = format!("table {} · {} · branch {}\n", visible(head.key.as_str()), state(head.state), snapshot.branch());
@@ -100,6 +95,7 @@ async fn show(url: &str, name: &str, common: &Common) -> Result<(), Failure> {
         ("commit", head.commit.to_string()),
         ("as of", time(snapshot.time_ms())),
         ("version", head.pin.path.clone()),
+        ("lineage", head.lineage()?.name().to_owned()),
     ];
     let key = head.key_columns()?;
     let key = (!key.is_empty()).then(|| ("key", key.join(", ")));

@@ -66,3 +66,39 @@ fn an_index_is_a_commit_that_changes_no_row() {
     let verified = place.json(&["verify", "lake", "--data"]);
     assert_eq!((&verified["ok"], &verified["reclaimable"]["objects"]), (&Value::Bool(true), &Value::from(0)), "{verified}");
 }
+
+/// The chain that other Lance clients follow: never more than derived from what is committed.
+#[test]
+fn a_mirrored_table_is_followed_by_its_number() {
+    let place = Place::new();
+    place.write("t.csv", "id\n1\n");
+    place.run(&["load", "lake", "--lineage", "mirrored", "--table", "t=t.csv"]).fails(1, &["parquet", "mirrored", "table t"]);
+    assert!(!place.path("lake").exists(), "no catalog is left behind");
+    let mirrored = &["load", "lake", "--store", "lance", "--lineage", "mirrored", "--table", "t=t.csv"];
+    place.run(mirrored).ok();
+    place.run(mirrored).ok();
+    assert_eq!(place.json(&["table", "show", "lake", "t"])["lineage"], "mirrored");
+    let before = place.state();
+    let other = &["load", "lake", "--lineage", "detached", "--table", "t=t.csv"];
+    place.run(other).fails(1, &["mirrored", "--lineage", "table t"]);
+    assert_eq!(place.state(), before);
+
+    // Where somebody else wrote the next version, the commit stands and says what is behind.
+    let files = place.json(&["files", "lake", "t"]);
+    let version = |seq: u64| Path::new(files["dataset"]["url"].as_str().unwrap()).join(format!("_versions/{}.manifest", u64::MAX - seq));
+    assert!(version(1).is_file() && version(2).is_file() && !version(3).exists());
+    std::fs::write(version(3), "another program's").unwrap();
+    let behind = place.json(&["load", "lake", "--table", "t=t.csv"]);
+    assert_eq!((&behind["seq"], &behind["behind"]), (&Value::from(3), &serde_json::json!(["t"])));
+    assert_eq!(place.rows("t").as_array().unwrap().len(), 3);
+    // A later version goes past it.
+    place.run(&["optimize", "lake", "t"]).ok();
+    assert!(version(4).is_file());
+    std::fs::remove_file(version(4)).unwrap();
+    assert_eq!(place.json(&["optimize", "lake", "t"])["tables"][0]["seq"], Value::Null);
+    assert!(version(4).is_file(), "what is laid out well already is brought up all the same");
+    std::fs::write(version(4), "another program's").unwrap();
+    place.run(&["optimize", "lake", "t"]).fails(1, &["version 4", "another program", "table t"]);
+    let verified = place.json(&["verify", "lake", "--data"]);
+    assert_eq!((&verified["ok"], &verified["reclaimable"]["objects"]), (&Value::Bool(true), &Value::from(0)), "{verified}");
+}

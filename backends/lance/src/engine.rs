@@ -59,9 +59,14 @@ impl Engine {
 
     /// A handle whose requests go through this view.
     pub(crate) fn through(&self, dataset: &Dataset, view: Arc<View>) -> Dataset {
+        dataset.with_object_store(Arc::new(self.store(view)), None)
+    }
+
+    /// Lance's object store over a view.
+    pub(crate) fn store(&self, view: Arc<View>) -> ObjectStore {
         let mut store = self.idle.as_ref().clone();
         store.inner = view;
-        dataset.with_object_store(Arc::new(store), None)
+        store
     }
 
     /// A handle to keep: it holds on to nothing but what it knows.
@@ -93,8 +98,7 @@ impl Engine {
         handler: Pinned,
         view: Arc<View>,
     ) -> lance::Result<Dataset> {
-        let mut store = self.idle.as_ref().clone();
-        store.inner = view;
+        let store = self.store(view);
         let (uri, base) = (format!("{SCHEME}:///{root}"), Path::from(root));
         let session = self.session.clone();
         let dataset =

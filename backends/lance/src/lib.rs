@@ -13,6 +13,7 @@
 //! | delete, update, change by key | a scan of what decides; 1 GET for each touched fragment that lacks rows already; then 1 PUT for each touched fragment, 1 for new rows, 1 for the manifest | 2 and the scan's |
 //! | index | a scan of the column, 1 PUT for each of the index's files (parts, where it is larger than 5 MiB), 1 for the manifest | 1 and the scan's |
 //! | optimize | a scan of the fragments that are written anew and of indexed columns, 1 PUT for each new data file and each file of an index, 1 for the manifest | 1 and the scan's |
+//! | mirror | 1 PUT; 1 GET more where the number is taken | 1 |
 //! | describe | 1 GET, none when known | 1 |
 //! | scan | 1 GET for the manifest, none when known; per data file, list of deleted rows and index as below | |
 //!
@@ -21,11 +22,13 @@
 
 mod compact;
 mod content;
+mod difference;
 mod digests;
 mod engine;
 mod filter;
 mod handler;
 mod index;
+mod mirror;
 mod mutate;
 mod scan;
 mod sealed;

@@ -54,10 +54,15 @@ impl Plan {
 
     /// The partitions, in order: fragments that hold rows. Without a filter, those beyond the limit have none.
     pub(crate) fn partitions(self) -> Vec<Partition> {
+        self.partitions_of(|_| true)
+    }
+
+    /// [`Plan::partitions`], those of some fragments alone.
+    pub(crate) fn partitions_of(self, wanted: impl Fn(&Fragment) -> bool) -> Vec<Partition> {
         let plan = Arc::new(self);
         let mut partitions = Vec::new();
         let mut rows_before = 0u64;
-        for fragment in plan.version.dataset.fragments().iter() {
+        for fragment in plan.version.dataset.fragments().iter().filter(|fragment| wanted(fragment)) {
             if plan.limit.is_some_and(|limit| rows_before >= limit) {
                 break;
             }
@@ -79,7 +84,7 @@ impl Plan {
     }
 
     /// A batch with exactly the asked columns, in their order.
-    fn fit(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    pub(crate) fn fit(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         // Lance has filtered already; core decides what a filter means.
         let filtered = self.filter.as_ref().map(|(filter, _)| filter.apply(batch)).transpose()?;
         let batch = filtered.as_ref().unwrap_or(batch);

@@ -9,13 +9,16 @@ use futures::{StreamExt, TryStreamExt};
 use headwater_core::cache::Cache;
 use headwater_core::ids::Mint;
 use headwater_core::schema::{added, with_columns};
-use headwater_core::store::{Address, Change, DataStore, Description, Durability, Object, Partition, Pin, Reached, Scan, Staged, TableRef};
+use headwater_core::store::{
+    Address, Change, DataStore, Description, Difference, Durability, Mirror, Object, Partition, Pin, Reached, Scan, Staged, TableRef,
+};
 use headwater_core::{Error, Result};
 use lance::dataset::transaction::Operation;
 use lance_table::format::Fragment;
 use object_store::ObjectStore;
 
 use crate::content::Content;
+use crate::difference;
 use crate::engine::Engine;
 use crate::scan::Plan;
 use crate::stage::{Base, Stage, Written};
@@ -65,7 +68,7 @@ impl LanceStore {
     }
 
     /// The version a pin names. 1 request, or none if it was written or read before and is still known.
-    async fn version(&self, pin: &Pin) -> Result<Arc<Version>> {
+    pub(crate) async fn version(&self, pin: &Pin) -> Result<Arc<Version>> {
         if let Some(version) = self.versions.get(pin) {
             return Ok(version);
         }
@@ -235,8 +238,18 @@ impl DataStore for LanceStore {
         Ok(reached.into_values().collect())
     }
 
+    async fn difference(&self, before: &Pin, after: &Pin) -> Result<Option<Difference>> {
+        let (before, after) = futures::try_join!(self.version(before), self.version(after))?;
+        let one_life = before.root == after.root;
+        one_life.then(|| difference::between(&self.engine, &before, &after)).transpose()
+    }
+
     fn address(&self, pin: &Pin) -> Option<Address> {
         Place::parse(&pin.path).map(|place| Address { path: place.root, version: place.version })
+    }
+
+    fn mirror(&self) -> Option<&dyn Mirror> {
+        Some(self)
     }
 
     async fn flush(&self) -> Result<()> {

@@ -23,6 +23,9 @@ use crate::types::{is_float, is_orderable};
 use crate::version::DataFile;
 use headwater_core::objects::Objects;
 
+/// Rows of a batch, at most: what DataFusion and Lance take for one, too.
+const BATCH_ROWS: usize = 8_192;
+
 /// What every partition of one scan shares.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -145,6 +148,7 @@ async fn open(plan: Arc<Plan>, part: Part) -> Result<BoxStream<'static, Result<R
     };
     let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, metadata.clone())
         .with_row_groups(groups)
+        .with_batch_size(BATCH_ROWS)
         .with_projection(mask(&plan.output));
     if let Some((filter, reads)) = &plan.filter {
         if reads.fields().iter().any(|field| metadata.schema().index_of(field.name()).is_ok()) {

@@ -24,6 +24,9 @@ pub struct Commit {
     pub prepares: u32,
     /// Swaps lost to other writers.
     pub swaps_lost: u32,
+    /// Mirrored tables (see [`crate::Lineage`]) that are committed, and whose chain could not be brought up to this commit: the next commit to
+    /// them does it, or [`Snapshot::mirror`](crate::Snapshot::mirror).
+    pub behind: Vec<TableKey>,
 }
 
 /// What a commit did to one table.
@@ -39,7 +42,16 @@ pub struct CommittedTable {
 
 impl Commit {
     pub(super) fn nothing(token: Token, head: &Head) -> Self {
-        Self { seq: head.seq, commit: head.commit, token, tables: Vec::new(), published: false, prepares: 1, swaps_lost: 0 }
+        Self {
+            seq: head.seq,
+            commit: head.commit,
+            token,
+            tables: Vec::new(),
+            published: false,
+            prepares: 1,
+            swaps_lost: 0,
+            behind: Vec::new(),
+        }
     }
 
     pub(super) fn of(prepared: &Prepared, seq: u64, commit: CommitId) -> Self {
@@ -62,6 +74,7 @@ impl Commit {
             published: true,
             prepares: 1,
             swaps_lost: prepared.lost,
+            behind: Vec::new(),
         }
     }
 

@@ -34,6 +34,7 @@ use crate::branch::Branch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::head::{Entry, HeadView};
 use crate::ids::Token;
+use crate::lineage;
 use crate::transaction::Transaction;
 use barrier::{Base, Freshness};
 use prepare::{Outcome, Prepared, Request};
@@ -60,7 +61,11 @@ where
 {
     let request = Request::new(branch, options)?;
     let (token, given) = (request.token.clone(), request.given);
-    run(branch, request, body).await.map_err(|error| if given { error.settled_by(&token) } else { error })
+    let committed = run(branch, request, body).await.map_err(|error| if given { error.settled_by(&token) } else { error });
+    let mut commit = committed?;
+    // Derived from what is published: no failure here is one of the commit.
+    commit.behind = if commit.published { lineage::follow(branch, &commit).await } else { Vec::new() };
+    Ok(commit)
 }
 
 async fn run<F, Fut>(branch: &Branch, mut request: Request, body: F) -> Result<Commit>

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::head::TableHead;
 use crate::ids::TableId;
 use crate::keys::Keys;
+use crate::lineage::Lineage;
 use crate::name::TableKey;
 use crate::schema::{check_schema, with_columns};
 use crate::snapshot::{Snapshot, describe};
@@ -39,7 +40,7 @@ impl From<Vec<RecordBatch>> for Rows {
 pub struct Table {
     key: TableKey,
     schema: SchemaRef,
-    key_columns: Vec<String>,
+    options: TableOptions,
     /// The table on the base; a new one has none yet.
     head: Option<TableHead>,
 }
@@ -57,7 +58,28 @@ impl Table {
 
     /// The columns whose values name a row, at most one each; none for a table without a key.
     pub fn key_columns(&self) -> &[String] {
-        &self.key_columns
+        &self.options.key_columns
+    }
+
+    /// Where its versions stand.
+    pub fn lineage(&self) -> Lineage {
+        self.options.lineage
+    }
+}
+
+/// What a new table has beside its name and columns. Chosen once, when the table is created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    /// The columns whose values name a row: no two rows ever have the same values in them. They must not be null, and name a row for good:
+    /// changes by key go by them, and an append of a key that is there is refused. Empty for a table without a key.
+    pub key_columns: Vec<String>,
+    /// Whether programs that know nothing of Headwater find the table's latest version by themselves.
+    pub lineage: Lineage,
+}
+
+impl TableOptions {
+    fn of(head: &TableHead) -> Result<Self> {
+        Ok(Self { key_columns: head.key_columns()?, lineage: head.lineage()? })
     }
 }
 
@@ -130,7 +152,7 @@ impl Transaction {
                 if let Pending::Create(new) = pending
                     && new.key == key
                 {
-                    return Ok(Some(Table { key, schema: new.schema.clone(), key_columns: new.key_columns.clone(), head: None }));
+                    return Ok(Some(Table { key, schema: new.schema.clone(), options: new.options.clone(), head: None }));
                 }
             }
             if self.base.heads().by_key(&key).is_none() {
@@ -141,7 +163,7 @@ impl Transaction {
         let Some(head) = self.base.heads().by_key(&key).cloned() else { return Ok(None) };
         let schema = describe(&self.base.catalog, &head).await?.schema;
         self.state()?.observed.tables.insert(head.table_id, head.clone());
-        Ok(Some(Table { key, schema, key_columns: head.key_columns()?, head: Some(head) }))
+        Ok(Some(Table { key, schema, options: TableOptions::of(&head)?, head: Some(head) }))
     }
 
     /// The names of all tables. The whole list enters the read set: any create, drop, rename or change of columns runs the closure again.
@@ -199,15 +221,20 @@ impl Transaction {
 
     /// A new, empty table. `AlreadyExists` if the name is taken.
     pub async fn create_table(&self, key: &str, schema: SchemaRef) -> Result<Table> {
-        self.create(key.parse()?, schema, Vec::new(), None)
+        self.create_table_with(key, schema, TableOptions::default()).await
     }
 
-    /// [`Transaction::create_table`] with key columns: no two rows ever have the same values in them. They must not be null, and name a row
-    /// for good: changes by key go by them, and an append of a key that is there is refused.
+    /// [`Transaction::create_table`] with key columns (see [`TableOptions::key_columns`]), of which there must be one.
     pub async fn create_keyed_table(&self, key: &str, schema: SchemaRef, key_columns: &[&str]) -> Result<Table> {
-        let columns: Vec<String> = key_columns.iter().map(|&column| column.to_owned()).collect();
-        Keys::new(&schema, &columns).map_err(|error| error.at("table", key))?;
-        self.create(key.parse()?, schema, columns, None)
+        let key_columns: Vec<String> = key_columns.iter().map(|&column| column.to_owned()).collect();
+        Keys::new(&schema, &key_columns).map_err(|error| error.at("table", key))?;
+        self.create_table_with(key, schema, TableOptions { key_columns, ..TableOptions::default() }).await
+    }
+
+    /// [`Transaction::create_table`] with options. `InvalidInput` for a key the schema cannot have; `Unsupported` for a lineage the store does
+    /// not have.
+    pub async fn create_table_with(&self, key: &str, schema: SchemaRef, options: TableOptions) -> Result<Table> {
+        self.create(key.parse()?, schema, options, None)
     }
 
     /// A new life for the last dropped table of that name: the same identity, no rows, and the schema it had or another one. Reads the
@@ -223,26 +250,27 @@ impl Transaction {
             Some(schema) => schema,
             None => describe(&self.base.catalog, &tombstone).await?.schema,
         };
-        let columns = tombstone.key_columns()?;
-        if !columns.is_empty() {
-            Keys::new(&schema, &columns).map_err(|error| error.at("table", &key))?;
-        }
-        self.create(key, schema, columns, Some(tombstone))
+        self.create(key, schema, TableOptions::of(&tombstone)?, Some(tombstone))
     }
 
-    fn create(&self, key: TableKey, schema: SchemaRef, key_columns: Vec<String>, recreate: Option<TableHead>) -> Result<Table> {
+    fn create(&self, key: TableKey, schema: SchemaRef, options: TableOptions, recreate: Option<TableHead>) -> Result<Table> {
         check_schema(&schema)?;
         self.base.catalog.store.check_schema(&schema)?;
+        let at = |error: Error| error.at("table", &key);
+        if !options.key_columns.is_empty() {
+            Keys::new(&schema, &options.key_columns).map_err(at)?;
+        }
+        options.lineage.check(self.base.catalog.store.as_ref()).map_err(at)?;
         self.require_free(&key)?;
-        let table = Table { key: key.clone(), schema: schema.clone(), key_columns: key_columns.clone(), head: None };
-        self.state()?.pending.push(Pending::Create(NewTable { key, schema, key_columns, recreate, rows: Vec::new() }));
+        let table = Table { key: key.clone(), schema: schema.clone(), options: options.clone(), head: None };
+        self.state()?.pending.push(Pending::Create(NewTable { key, schema, options, recreate, rows: Vec::new() }));
         Ok(table)
     }
 
     /// Adds rows. They are matched with the table's columns by name; see [`Conform`](crate::schema::Conform) for what is refused. No rows at
     /// all change nothing. To a table with key columns it is [`ByKey::INSERT`].
     pub async fn append(&self, table: &Table, rows: impl Into<Rows>) -> Result<()> {
-        if !table.key_columns.is_empty() && table.head.is_some() {
+        if !table.key_columns().is_empty() && table.head.is_some() {
             return self.by_key(table, ByKey::INSERT, rows).await;
         }
         let rows = conform(table, rows.into())?;

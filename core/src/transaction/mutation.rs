@@ -24,7 +24,7 @@ impl Transaction {
     ///
     /// Holds the rows in memory. `InvalidInput` for a table without key columns.
     pub async fn by_key(&self, table: &Table, action: ByKey, rows: impl Into<Rows>) -> Result<()> {
-        if table.key_columns.is_empty() {
+        if table.key_columns().is_empty() {
             let problem = format!("the table {:?} has no key; give it key columns when you create it", table.key.as_str());
             return Err(Error::invalid(problem));
         }
@@ -61,7 +61,7 @@ impl Transaction {
         let invalid = |problem: String| Err(Error::invalid(problem).at("table", &table.key));
         filter.check(&table.schema).map_err(|error| error.at("table", &table.key))?;
         for (i, (column, value)) in set.iter().enumerate() {
-            if table.key_columns.iter().any(|key| key == column) {
+            if table.key_columns().iter().any(|key| key == column) {
                 return invalid(format!("column {column:?} is of the key and cannot be changed; delete the row and insert another"));
             }
             if set[..i].iter().any(|(other, _)| other == column) {
@@ -84,7 +84,7 @@ impl Transaction {
 
 /// The key columns of rows, which may have others.
 fn keys_alone(table: &Table, rows: Rows) -> Result<Rows> {
-    let fields = |schema: &Schema| table.key_columns.iter().map(|name| schema.index_of(name).ok()).collect::<Option<Vec<_>>>();
+    let fields = |schema: &Schema| table.key_columns().iter().map(|name| schema.index_of(name).ok()).collect::<Option<Vec<_>>>();
     let target = fields(&table.schema).and_then(|columns| table.schema.project(&columns).ok());
     let target = Arc::new(target.ok_or_else(|| Error::corrupt(&table.key, "the table lacks a column of its key"))?);
     match fields(&rows.schema) {

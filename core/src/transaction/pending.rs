@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use futures::StreamExt;
 
-use super::Table;
+use super::{Table, TableOptions};
 use crate::adapter::{Plan, WriterKind};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -35,7 +35,7 @@ pub(super) enum Pending {
 pub(super) struct NewTable {
     pub(super) key: TableKey,
     pub(super) schema: SchemaRef,
-    pub(super) key_columns: Vec<String>,
+    pub(super) options: TableOptions,
     pub(super) recreate: Option<TableHead>,
     pub(super) rows: Vec<Rows>,
 }
@@ -122,10 +122,10 @@ pub(super) fn conform_to(table: &Table, target: SchemaRef, rows: Rows) -> Result
 /// What an adapter stages; `None` where nothing would change.
 pub(super) async fn plan(pending: Pending) -> Result<Option<Plan>> {
     Ok(Some(match pending {
-        Pending::Create(NewTable { key, schema, key_columns, recreate, rows }) => {
+        Pending::Create(NewTable { key, schema, options, recreate, rows }) => {
             let at = |error: Error| error.at("table", &key);
-            let rows = distinct(chain(schema, rows).await?.0, &key_columns).map_err(at)?;
-            let properties = properties(&key_columns).map_err(at)?;
+            let rows = distinct(chain(schema, rows).await?.0, &options.key_columns).map_err(at)?;
+            let properties = properties(&options).map_err(at)?;
             match recreate {
                 Some(tombstone) => Plan::Recreate { tombstone, key, rows },
                 None => Plan::Create { key, rows, properties },
@@ -170,9 +170,10 @@ fn distinct(rows: Rows, key_columns: &[String]) -> Result<Rows> {
     Ok(keys::unique(Keys::new(&rows.schema, key_columns)?, rows))
 }
 
-fn properties(key_columns: &[String]) -> Result<BTreeMap<String, String>> {
-    if key_columns.is_empty() {
-        return Ok(BTreeMap::new());
+fn properties(options: &TableOptions) -> Result<BTreeMap<String, String>> {
+    let mut properties = BTreeMap::from_iter(options.lineage.property());
+    if !options.key_columns.is_empty() {
+        properties.insert(keys::PROPERTY.to_owned(), keys::write(&options.key_columns)?);
     }
-    Ok(BTreeMap::from([(keys::PROPERTY.to_owned(), keys::write(key_columns)?)]))
+    Ok(properties)
 }

@@ -5,9 +5,40 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::physical_plan::ExecutionPlanProperties;
+use headwater_conformance::tap::{Request, Tap, render};
 use headwater_sql::datafusion;
 
-use super::fixture::{Place, Reads, answer, number};
+use super::fixture::{Place, answer, number};
+
+/// What reads of a table's data went to, in requests since the tap was cleared.
+struct Reads {
+    /// All requests.
+    requests: Vec<Request>,
+    /// The data files among what was read.
+    files: BTreeSet<String>,
+    /// Bytes of them.
+    bytes: usize,
+}
+
+impl Reads {
+    /// Of these tables.
+    async fn of(place: &Place, tap: &Tap, tables: &[&str]) -> Self {
+        let requests = tap.requests();
+        let snapshot = place.snapshot().await;
+        let mut data = BTreeSet::new();
+        for table in tables {
+            let reached = snapshot.reach(table).await.unwrap();
+            data.extend(reached.into_iter().filter(|reached| reached.data).map(|reached| reached.object.path));
+        }
+        let read = || requests.iter().filter(|request| data.contains(&request.key));
+        let (files, bytes) = (read().map(|request| request.key.clone()).collect(), read().map(|request| request.received).sum());
+        Self { files, bytes, requests }
+    }
+
+    fn shown(&self) -> String {
+        render(&self.requests)
+    }
+}
 
 fn numbers(range: std::ops::Range<i64>) -> RecordBatch {
     let wide = range.clone().map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64));

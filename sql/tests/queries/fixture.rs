@@ -1,6 +1,5 @@
 //! Catalogs for the tests, and DataFusion's own tables over the same rows.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -12,7 +11,7 @@ use arrow_select::concat::concat_batches;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
-use headwater_conformance::tap::{Request, Tap, render};
+use headwater_conformance::tap::Tap;
 use headwater_core::{Branch, Result, Snapshot};
 use headwater_sql::datafusion;
 use headwater_suite::lake::Lake;
@@ -103,34 +102,4 @@ pub(crate) async fn number(snapshot: &Snapshot, text: &str) -> i64 {
     let batch = answer(snapshot, text).await.unwrap();
     assert_eq!((batch.num_rows(), batch.num_columns()), (1, 1), "{text}");
     batch.column(0).as_primitive::<Int64Type>().value(0)
-}
-
-/// What reads of a table's data went to, in requests since the tap was cleared.
-pub(crate) struct Reads {
-    /// All requests.
-    pub(crate) requests: Vec<Request>,
-    /// The data files among what was read.
-    pub(crate) files: BTreeSet<String>,
-    /// Bytes of them.
-    pub(crate) bytes: usize,
-}
-
-impl Reads {
-    /// Of these tables.
-    pub(crate) async fn of(place: &Place, tap: &Tap, tables: &[&str]) -> Self {
-        let requests = tap.requests();
-        let snapshot = place.snapshot().await;
-        let mut data = BTreeSet::new();
-        for table in tables {
-            let reached = snapshot.reach(table).await.unwrap();
-            data.extend(reached.into_iter().filter(|reached| reached.data).map(|reached| reached.object.path));
-        }
-        let read = || requests.iter().filter(|request| data.contains(&request.key));
-        let (files, bytes) = (read().map(|request| request.key.clone()).collect(), read().map(|request| request.received).sum());
-        Self { files, bytes, requests }
-    }
-
-    pub(crate) fn shown(&self) -> String {
-        render(&self.requests)
-    }
 }

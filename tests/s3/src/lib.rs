@@ -28,8 +28,9 @@ pub fn registry() -> Registry {
 }
 
 /// The scenarios whose set-up is short: a full tail takes 32 commits for each cell, and is tried on faster backends.
-pub const CRASHED: [&str; 13] = [
+pub const CRASHED: [&str; 14] = [
     "index: two tables",
+    "load: create a mirrored table",
     "load: create three tables and append",
     "load: append to three tables",
     "load: overwrite",

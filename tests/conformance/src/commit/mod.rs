@@ -3,6 +3,7 @@
 mod changes;
 mod gate;
 mod identity;
+pub(crate) mod lineage;
 mod load;
 mod mutations;
 mod publish;
@@ -38,6 +39,7 @@ pub const PROPERTIES: &[Property<Lab>] = properties![
     identity::a_dropped_name_that_is_created_again_is_another_table,
     identity::a_recreated_table_begins_a_new_life,
     identity::nothing_resurrects_a_dropped_table,
+    lineage::a_mirrored_table_follows_its_commits,
     publish::one_commit_is_one_swap_and_one_entry,
     publish::commits_side_by_side_are_one_chain,
     publish::writers_of_different_tables_are_one_chain,

@@ -12,6 +12,7 @@ use headwater_core::adapter::WriterKind;
 use headwater_core::ids::Token;
 use headwater_core::{Branch, Catalog, Commit, ErrorKind, Parts, Result, TransactOptions, Transaction};
 
+use crate::commit::lineage;
 use crate::lab::{Lab, main};
 use crate::rows;
 use crate::tap::{Fault, Tap, render};
@@ -185,6 +186,7 @@ async fn cell(lab: &Lab, scenario: &Scenario, outcomes: &[(BTreeSet<usize>, Stat
     }
     let full = &outcomes.last().unwrap().1;
     assert_eq!(State::read(&lab.open().await).await, *full, "each commit is there exactly once");
+    lineage::assert_up(&lab.open().await).await;
 
     let fresh = lab.open().await;
     let branch = main(&fresh);

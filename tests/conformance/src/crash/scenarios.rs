@@ -9,7 +9,7 @@ use headwater_core::filter::Filter;
 use headwater_core::head::{TAIL_BYTES, TAIL_ENTRIES};
 use headwater_core::json::encode;
 use headwater_core::store::ByKey;
-use headwater_core::{Branch, Result, Transaction};
+use headwater_core::{Branch, Lineage, Result, TableOptions, Transaction};
 
 use super::Scenario;
 use crate::rows::{numbered, schema};
@@ -74,6 +74,19 @@ pub const ALL: &[Scenario] = &[
             Box::pin(async move {
                 probe(&tx, TAIL_BYTES / 80).await?;
                 tx.append(&tx.table("a").await?, numbered(10..12)).await
+            })
+        }],
+    },
+    Scenario {
+        name: "load: create a mirrored table",
+        adapter: WriterKind::Load,
+        records: &[],
+        setup: |_| Box::pin(async { Ok(()) }),
+        commits: &[|tx| {
+            Box::pin(async move {
+                let options = TableOptions { lineage: Lineage::Mirrored, ..TableOptions::default() };
+                let table = tx.create_table_with("m", schema(), options).await?;
+                tx.append(&table, numbered(0..3)).await
             })
         }],
     },

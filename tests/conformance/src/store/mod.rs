@@ -3,6 +3,7 @@
 mod changes;
 mod damage;
 mod difference;
+mod mirror;
 mod mutations;
 mod objects;
 mod reads;
@@ -48,6 +49,7 @@ pub const PROPERTIES: &[Property<StoreFixture>] = properties![
     reads::a_partition_opens_again,
     reads::an_old_version_never_changes,
     difference::what_two_versions_do_not_share_makes_the_one_of_the_other,
+    mirror::a_number_on_a_chain_stands_for_one_version,
     objects::what_a_version_reaches_is_listed_once_and_exact,
     objects::a_life_shares_no_object_with_another,
     objects::reclaiming_takes_just_what_is_named,

@@ -126,13 +126,18 @@ async fn upsert(rows: i64) -> (usize, usize) {
     assert_eq!(changed.await.unwrap().tables[0].changed, UPSERTED as u64);
     let requests = tap.requests();
     assert!(!requests.iter().any(|request| request.verb.starts_with("LIST")), "{}", render(&requests));
-    let (received, sent) = (requests.iter().map(|request| request.received).sum(), requests.iter().map(|request| request.sent).sum());
-    headwater_conformance::report(format!(
-        "upsert of {UPSERTED} of {rows} rows: {} requests, {received} B read, {sent} B written",
-        requests.len()
-    ));
+    let (received, sent) = told("upsert", rows, &requests);
+    told("raw Lance: merge-insert", rows, &crate::raw::upsert(rows, rows / 2..rows / 2 + UPSERTED).await);
     let snapshot = branch.snapshot().await.unwrap();
     assert_eq!(snapshot.table("t").unwrap().rows, rows as u64);
+    (received, sent)
+}
+
+/// Bytes read and written, reported.
+fn told(what: &str, rows: i64, requests: &[Request]) -> (usize, usize) {
+    let (received, sent) = requests.iter().fold((0, 0), |(received, sent), one| (received + one.received, sent + one.sent));
+    let count = requests.len();
+    headwater_conformance::report(format!("{what} of {UPSERTED} of {rows} rows: {count} requests, {received} B read, {sent} B written"));
     (received, sent)
 }
 

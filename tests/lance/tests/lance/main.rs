@@ -6,6 +6,8 @@ mod costs;
 mod crash;
 mod kit;
 mod large;
+mod raw;
+mod sql;
 mod values;
 
 use headwater_adapters as _;

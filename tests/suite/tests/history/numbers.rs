@@ -14,7 +14,7 @@ use headwater_core::ids::Mint;
 use headwater_core::json::{decode, encode, sha256};
 use headwater_core::registry::{Part, Registration, StorePart};
 use headwater_core::store::{
-    Address, Change, DataStore, Description, Difference, Durability, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef,
+    Address, Change, DataStore, Description, Difference, Durability, Mirror, Object, Partition, Pin, Reached, Rows, Scan, Staged, TableRef,
     unsupported_change,
 };
 use headwater_core::{Error, ErrorKind, Result};
@@ -140,6 +140,10 @@ impl DataStore for Numbers {
     }
 
     fn address(&self, _: &Pin) -> Option<Address> {
+        None
+    }
+
+    fn mirror(&self) -> Option<&dyn Mirror> {
         None
     }
 

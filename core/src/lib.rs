@@ -15,6 +15,7 @@ mod history;
 pub mod ids;
 pub mod json;
 pub mod keys;
+pub mod locator;
 pub mod memory;
 pub mod name;
 pub mod objects;

@@ -41,7 +41,7 @@ impl SqliteAuthority {
     /// `InvalidInput` for a path that is not absolute or names no file. No request.
     pub fn new(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        if !path.is_absolute() || path.file_name().is_none() {
+        if !path.is_absolute() || path.file_name().is_none() || path.as_os_str().as_encoded_bytes().contains(&0) {
             return Err(Error::invalid(format!("{:?} is not the absolute path of a file", path.display().to_string())));
         }
         Ok(Self(Arc::new(ControlFile::new(path.to_owned(), PATIENCE))))

@@ -157,14 +157,12 @@ impl ControlFile {
         let connection = patiently(self.patience, || Connection::open_with_flags(&self.path, flags)).map_err(failed)?;
         // Waiting is done in `wait`.
         connection.busy_timeout(Duration::ZERO).map_err(failed)?;
-        connection
-            .execute_batch(
-                "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA trusted_schema = OFF",
-            )
-            .map_err(failed)?;
+        // Setting any of these reads the file, too.
+        let settings = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA trusted_schema = OFF";
+        patiently(self.patience, || connection.execute_batch(settings)).map_err(failed)?;
         if let Some(pages) = self.max_pages {
-            let set = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0).map(drop);
-            connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], set).map_err(failed)?;
+            let limit = format!("PRAGMA max_page_count = {pages}");
+            patiently(self.patience, || connection.query_row(&limit, [], |_| Ok(()))).map_err(failed)?;
         }
         // The first read finds out what kind of file it is, and replays what a dead process left.
         let found = patiently(self.patience, || schema::look(&connection)).map_err(failed)?;

@@ -4,8 +4,6 @@
 //! commit point is COMMIT: a failure before it is definite. One of COMMIT itself is `Unknown`, unless SQLite still has the transaction open
 //! and rolls it back: what was written to the log may be whole, and the next one to open the file would find it committed.
 
-use std::path::Path;
-
 use headwater_core::authority::{Create, Swap, Tag};
 use headwater_core::name::{BranchName, RecordKey};
 use headwater_core::{Error, Result, json};
@@ -248,7 +246,7 @@ fn writing<T>(
         change(connection, found).map_err(failed)
     });
     match changed {
-        Ok(Then::Commit(outcome)) => Ok(match commit(&file.path, connection)? {
+        Ok(Then::Commit(outcome)) => Ok(match commit(file, connection)? {
             None => Ended::Done(outcome),
             Some(error) => Ended::Unsettled(error),
         }),
@@ -265,12 +263,13 @@ fn writing<T>(
 }
 
 /// Commits: `None` where it did, an error that says so where it certainly did not, and one to read back otherwise.
-fn commit(path: &Path, connection: &Connection) -> Result<Option<Error>> {
-    let Err(cause) = connection.execute_batch("COMMIT") else { return Ok(None) };
+fn commit(file: &ControlFile, connection: &Connection) -> Result<Option<Error>> {
+    // Without a log, readers can be in its way; the transaction then stays open.
+    let Err(cause) = patiently(file.patience, || connection.execute_batch("COMMIT")) else { return Ok(None) };
     if !connection.is_autocommit() && rollback(connection).is_ok() {
-        return Err(failure(path, cause));
+        return Err(failure(&file.path, cause));
     }
-    Ok(Some(unsettled(path, cause)))
+    Ok(Some(unsettled(&file.path, cause)))
 }
 
 fn rollback(connection: &Connection) -> rusqlite::Result<()> {

@@ -10,7 +10,7 @@ use headwater_core::registry::OpenedBackend;
 use headwater_core::verify::Depth;
 use headwater_core::{Catalog, Parts, Result, RetryPolicy, TransactOptions};
 
-use crate::{Kind, Local};
+use crate::{Kind, Local, Sqlite};
 
 /// No pauses, and few enough attempts that a test can use them up.
 pub const POLICY: RetryPolicy = RetryPolicy { swaps: 8, prepares: 8, resolves: 3, pause: Duration::ZERO, longest_pause: Duration::ZERO };
@@ -36,6 +36,11 @@ impl Place {
     /// An empty place on a local disk.
     pub async fn local(kind: Kind) -> Self {
         Self::new("local", kind, Box::new(Local::default())).await
+    }
+
+    /// An empty place with its control in a SQLite file.
+    pub async fn sqlite(kind: Kind) -> Self {
+        Self::new("sqlite", kind, Box::new(Sqlite::default())).await
     }
 
     async fn new(name: &'static str, kind: Kind, fixture: Box<dyn Fixture<OpenedBackend>>) -> Self {

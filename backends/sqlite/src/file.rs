@@ -195,20 +195,23 @@ impl ControlFile {
         Err(Error::new(ErrorKind::Unsupported, problem).at("path", self.path.display()))
     }
 
+    /// Syncs the log that was found, and its name. One without a byte was made just now, and SQLite syncs what it makes.
     fn sync_found(&self) -> Result<()> {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
-        for path in [Path::new(&log), self.folder()] {
+        let log = Path::new(&log);
+        match fs::metadata(log) {
+            Ok(found) if found.len() > 0 => {}
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(system(log, error)),
+        }
+        for path in [log, self.folder()] {
+            use io::ErrorKind as Io;
             match File::open(path).and_then(|file| file.sync_all()) {
                 Ok(()) => {}
-                // There is no log, or nothing unsynced can be on such a file system.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::InvalidInput
-                    ) => {}
-                // Only Unix opens folders.
-                Err(_) if cfg!(not(unix)) => {}
+                // Nothing unsynced is on a file system that cannot be written, or was moved into the file meanwhile; only Unix opens folders.
+                Err(error) if matches!(error.kind(), Io::NotFound | Io::ReadOnlyFilesystem | Io::InvalidInput) || cfg!(not(unix)) => {}
                 Err(error) => return Err(system(path, error)),
             }
         }

@@ -6,6 +6,9 @@ use std::time::Duration;
 use headwater_conformance::faults::{FaultyAuthority, FaultyObjects, Network};
 use headwater_conformance::fixture::{Fixture, Memory};
 use headwater_conformance::invariants::{Evidence, Recorder, assert_all};
+use headwater_core::authority::ControlAuthority;
+use headwater_core::locator::DataRoot;
+use headwater_core::memory::MemoryAuthority;
 use headwater_core::registry::OpenedBackend;
 use headwater_core::verify::Depth;
 use headwater_core::{Catalog, Parts, Result, RetryPolicy, TransactOptions};
@@ -25,6 +28,8 @@ pub struct Place {
     pub kind: Kind,
     /// Everything done to its registers.
     pub recorder: Recorder,
+    /// The authority at the data root, where the control is elsewhere.
+    root: Option<Arc<dyn ControlAuthority>>,
 }
 
 impl Place {
@@ -45,7 +50,12 @@ impl Place {
 
     async fn new(name: &'static str, kind: Kind, fixture: Box<dyn Fixture<OpenedBackend>>) -> Self {
         fixture.open_fresh().await;
-        Self { name, fixture, kind, recorder: Recorder::new() }
+        Self { name, fixture, kind, recorder: Recorder::new(), root: None }
+    }
+
+    /// An empty place with its control in a SQLite file, and a locator at the data root once there is a catalog.
+    pub async fn apart(kind: Kind) -> Self {
+        Self { name: "apart", root: Some(Arc::new(MemoryAuthority::new())), ..Self::sqlite(kind).await }
     }
 
     /// Its backend, past every network and every record.
@@ -58,7 +68,11 @@ impl Place {
         let backend = self.backend().await;
         let authority = Arc::new(FaultyAuthority::new(self.recorder.record(backend.authority), network.clone()));
         let objects = Arc::new(FaultyObjects::new(backend.objects, network.clone()));
-        Parts { retry: POLICY, ..Parts::new((self.kind.registry)(), authority, objects) }
+        let data_root = self.root.clone().map(|root| DataRoot {
+            authority: Arc::new(FaultyAuthority::new(root, network.clone())),
+            control: "sqlite:///control.db".to_owned(),
+        });
+        Parts { retry: POLICY, data_root, ..Parts::new((self.kind.registry)(), authority, objects) }
     }
 
     /// Opens the catalog; creates it where it is not there.

@@ -8,6 +8,7 @@ use headwater_suite::place::Place;
 
 const MEMORY: NewPlace = || Box::pin(Place::memory(PARQUET));
 const LOCAL: NewPlace = || Box::pin(Place::local(PARQUET));
+const APART: NewPlace = || Box::pin(Place::apart(PARQUET));
 const SQLITE: NewPlace = || Box::pin(Place::sqlite(PARQUET));
 
 #[test]
@@ -32,6 +33,12 @@ async fn creation_on_a_local_disk() {
 #[tokio::test]
 async fn creation_in_a_sqlite_file() {
     cells(SQLITE, None, &[]).await;
+}
+
+/// The locator's requests among them.
+#[tokio::test]
+async fn creation_with_control_apart_from_the_data() {
+    cells(APART, None, &[]).await;
 }
 
 #[tokio::test]

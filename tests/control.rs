@@ -148,6 +148,70 @@ fn a_bad_file_leaves_neither_control_nor_data() {
     assert_eq!(desk.all(), before);
 }
 
+/// The disk takes no more in the middle of COMMIT: what reached the log may count, or not.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_commit_that_sqlite_cannot_finish_is_unknown_and_its_token_settles_it() {
+    let place = Place::folder().with_sqlite();
+    let load = |number: i64| place.load(&[("t", &place.file(&format!("{number}.csv"), [(1, number)]))]);
+    document(&load(0).output().unwrap());
+    // As long as somebody has the file open, its log stays, and grows beyond what the process below may write.
+    let keeper = rusqlite::Connection::open(place.control_file()).unwrap();
+    keeper.query_row("SELECT count(*) FROM heads", [], |_| Ok(())).unwrap();
+    let log = place.control_file().with_file_name("control.db-wal");
+    let mut number = 1;
+    while fs::metadata(&log).map_or(0, |found| found.len()) < 64 << 10 {
+        document(&load(number).output().unwrap());
+        number += 1;
+    }
+    let real = load(number);
+    let mut limited = Command::new("bash");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$@\"", "bash"]).arg(real.get_program()).args(real.get_args());
+    let failed = limited.args(["--token", "the-one"]).stdin(Stdio::null()).output().unwrap();
+    let error = serde_json::from_slice::<Value>(&failed.stderr).unwrap()["error"].take();
+    assert_eq!((failed.status.code(), error["kind"].as_str()), (Some(4), Some("PublishUnknown")), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("--token the-one"), "{error}");
+    // It goes on, for others as for the one with the token.
+    document(&load(number + 1).output().unwrap());
+    for _ in 0..2 {
+        document(&load(number).args(["--token", "the-one"]).output().unwrap());
+    }
+    let once: BTreeMap<_, _> = (0..=number + 1).map(|number| ((1, number), 1)).collect();
+    assert_eq!(rows(&place.snapshot().await, "t").await, once);
+    place.verify();
+}
+
+/// Another user's file. A superuser may write whatever the mode says, so nobody is asked instead.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_without_permission_to_write_is_refused_by_name() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+    let place = Place::folder().with_sqlite();
+    let file = place.file("t.csv", [(1, 1)]);
+    document(&place.load(&[("t", &file)]).output().unwrap());
+    let folder = file.parent().unwrap().to_owned();
+    // Where anybody can run it.
+    let program = folder.join("headwater");
+    fs::copy(env!("CARGO_BIN_EXE_headwater"), &program).unwrap();
+    let before = fs::read(place.control_file()).unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(&place.control_file(), 0o444);
+    mode(&folder, 0o555);
+    let real = place.load(&[("t", &file)]);
+    let mut command = Command::new(&program);
+    command.args(real.get_args()).stdin(Stdio::null());
+    if fs::metadata(&folder).unwrap().uid() == 0 {
+        command.uid(65_534).gid(65_534);
+    }
+    let failed = command.output().unwrap();
+    mode(&folder, 0o755);
+    let error = serde_json::from_slice::<Value>(&failed.stderr).unwrap()["error"].take();
+    assert_eq!((failed.status.code(), error["kind"].as_str()), (Some(1), Some("InvalidInput")), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("control.db"), "{error}");
+    assert_eq!(fs::read(place.control_file()).unwrap(), before);
+}
+
 /// The queries of docs/sqlite.md, each on a catalog whose journal has spilled.
 #[tokio::test]
 async fn the_documented_queries_answer() {

@@ -68,11 +68,8 @@ impl Place {
         let backend = self.backend().await;
         let authority = Arc::new(FaultyAuthority::new(self.recorder.record(backend.authority), network.clone()));
         let objects = Arc::new(FaultyObjects::new(backend.objects, network.clone()));
-        let data_root = self.root.clone().map(|root| DataRoot {
-            authority: Arc::new(FaultyAuthority::new(root, network.clone())),
-            control: "sqlite:///control.db".to_owned(),
-        });
-        Parts { retry: POLICY, data_root, ..Parts::new((self.kind.registry)(), authority, objects) }
+        let root = self.root.clone().map(|root| Arc::new(FaultyAuthority::new(root, network.clone())) as Arc<dyn ControlAuthority>);
+        Parts { retry: POLICY, data_root: root.map(data_root), ..Parts::new((self.kind.registry)(), authority, objects) }
     }
 
     /// Opens the catalog; creates it where it is not there.
@@ -85,8 +82,15 @@ impl Place {
         let catalog = Catalog::open(self.parts(&Network::calm()).await).await.unwrap();
         let report = catalog.verify(Depth::Data).await.unwrap();
         assert!(report.ok(), "{}: {:?}", self.name, report.problems);
-        assert_all(&Evidence::gather(&self.recorder, &self.backend().await, &(self.kind.registry)()).await);
+        let OpenedBackend { authority, objects } = self.backend().await;
+        let parts = Parts::new((self.kind.registry)(), authority, objects);
+        let parts = Parts { data_root: self.root.clone().map(data_root), ..parts };
+        assert_all(&Evidence::gather_from(&self.recorder, parts).await);
     }
+}
+
+fn data_root(authority: Arc<dyn ControlAuthority>) -> DataRoot {
+    DataRoot { authority, control: "sqlite:///control.db".to_owned() }
 }
 
 /// A commit under this token.

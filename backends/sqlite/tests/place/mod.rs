@@ -1,4 +1,5 @@
 //! A control file in a folder of its own, and a look at it as any SQLite program takes one.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@
 //! request compares the file behind the path with the one its connections belong to, and opens anew where they differ.
 //!
 //! A commit is visible once it has been fsynced; but where a process died between the two, whoever opens the file next finds what was
-//! not synced. So the first connection of a process syncs the log and the folder before it answers: what a read showed survives a loss of
-//! power, also what a reader concludes from it.
+//! not synced. So whoever opens a connection syncs the log and the folder before it answers: what a read showed survives a loss of power,
+//! also what a reader concludes from it.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -130,7 +130,7 @@ impl ControlFile {
         {
             return Ok(Some((identity, connection)));
         }
-        // Others of this process wait here: nobody reads before the first one has synced what was there.
+        // Others of this process wait here: nobody reads before what was there is synced.
         let connection = self.open(found.is_none())?;
         let Some(identity) = self.identity()? else { return Ok(None) };
         if found.is_some_and(|found| found != identity) {
@@ -138,10 +138,8 @@ impl ControlFile {
                 Error::new(ErrorKind::Unavailable, "the file was replaced while it was opened; try again").at("path", self.path.display())
             );
         }
-        if idle.identity.is_none() {
-            self.sync_found()?;
-            idle.identity = Some(identity);
-        }
+        self.sync_found()?;
+        idle.identity = Some(identity);
         Ok(Some((identity, connection)))
     }
 

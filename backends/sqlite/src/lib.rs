@@ -8,7 +8,7 @@
 //! - `requests`: the steps of a read, swap, create, list and remove; one function is one request, with its commit point named.
 //! - `wait`: the bounded wait for other processes.
 //! - `failure`: what SQLite's errors mean. `network`: file systems that SQLite's locks do not hold on.
-//! - [`SqliteAuthority`]: the requests as a [`ControlAuthority`](headwater_core::authority::ControlAuthority).
+//! - [`SqliteAuthority`]: the requests as a [`ControlAuthority`].
 
 mod authority;
 mod failure;

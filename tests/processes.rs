@@ -89,6 +89,24 @@ async fn sixteen_processes_at_once_all_succeed_and_every_row_is_there_once_on_s3
     sixteen_processes_at_once(Place::bucket(), Loads { own: 25, shared: 10 }).await;
 }
 
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn sixteen_processes_at_once_all_succeed_with_control_in_a_sqlite_file() {
+    sixteen_processes_at_once(Place::folder().with_sqlite(), Loads { own: 25, shared: 10 }).await;
+}
+
+#[cfg(all(feature = "sqlite", feature = "s3"))]
+#[tokio::test]
+async fn sixteen_processes_at_once_all_succeed_with_control_in_a_sqlite_file_and_data_on_s3() {
+    sixteen_processes_at_once(Place::bucket().with_sqlite(), Loads { own: 10, shared: 5 }).await;
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn processes_that_all_begin_where_no_lake_is_share_one_sqlite_file() {
+    all_begin_where_no_lake_is(|| Place::folder().with_sqlite(), 6).await;
+}
+
 /// Nobody made the lake before: one of them does, the others find it.
 async fn all_begin_where_no_lake_is(new: fn() -> Place, rounds: usize) {
     for _ in 0..rounds {

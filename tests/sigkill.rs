@@ -62,6 +62,12 @@ impl Site {
         Self { place: Place::in_bucket(Bucket::behind(proxy.addr())), proxy: Some(proxy) }
     }
 
+    /// The same site, for a lake with its control in a SQLite file.
+    #[cfg(feature = "sqlite")]
+    fn with_sqlite(self) -> Self {
+        Self { place: self.place.with_sqlite(), ..self }
+    }
+
     /// The same site, for a lake of another store.
     #[cfg(feature = "lance")]
     fn of(self, store: &'static str) -> Self {
@@ -295,6 +301,12 @@ async fn kill_at(site: &Site, pace: Pace, tally: &mut Tally) {
 #[tokio::test]
 async fn a_killed_load_is_there_wholly_or_not_at_all() {
     kill(Site::folder, FOLDER).await;
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn a_killed_load_is_there_wholly_or_not_at_all_with_control_in_a_sqlite_file() {
+    kill(async || Site::folder().await.with_sqlite(), FOLDER).await;
 }
 
 #[cfg(feature = "s3")]

@@ -13,9 +13,10 @@ use url::Url;
 use crate::authority::{ControlAuthority, Create, Expected, Finding, HeadRead, Severity, Swap, Tag};
 use crate::branch::{Branch, Line};
 use crate::error::{Error, ErrorKind, Result};
-use crate::head::{FORMAT, Head, check_format};
+use crate::head::{FORMAT, Head};
 use crate::ids::{CatalogId, Environment, Incarnation, Mint, SystemEnvironment};
 use crate::json::Sealed;
+use crate::locator::{DATA_ELSEWHERE, DataRoot, Owner, check_record};
 use crate::name::{BranchName, RecordKey, RecordKind};
 use crate::registry::Registry;
 use crate::store::DataStore;
@@ -112,13 +113,16 @@ pub struct Parts {
     pub retry: RetryPolicy,
     /// The catalog's root, where it has one that other programs understand.
     pub root: Option<Url>,
+    /// The data root, where heads and records are not kept there but elsewhere.
+    pub data_root: Option<DataRoot>,
 }
 
 impl Parts {
     /// Parts with the system's clock and default bounds.
     pub fn new(registry: Registry, authority: Arc<dyn ControlAuthority>, objects: Arc<dyn ObjectStore>) -> Self {
         let environment = Arc::new(SystemEnvironment);
-        Self { registry, authority, objects, environment, actor: "unknown".to_owned(), retry: RetryPolicy::default(), root: None }
+        let actor = "unknown".to_owned();
+        Self { registry, authority, objects, environment, actor, retry: RetryPolicy::default(), root: None, data_root: None }
     }
 }
 
@@ -148,10 +152,11 @@ impl fmt::Debug for Catalog {
 
 impl Catalog {
     /// Opens a catalog: 2 requests in 1 round trip (the catalog record and the head of `main`; the latter is the first snapshot of `main`, see
-    /// [`Branch::snapshot_at_open`]).
+    /// [`Branch::snapshot_at_open`]), and beside them 1 for the locator where the control is elsewhere.
     ///
     /// Errors: `NotFound` where there is none; `FormatMismatch` where this build does not know its format; `Unsupported` where this build
-    /// lacks its store.
+    /// lacks its store; `InvalidInput` where control and data root are not of one catalog, or the data root names a control that was not given
+    /// (context `control`).
     pub async fn open(parts: Parts) -> Result<Self> {
         match Self::find(&parts).await? {
             Found::Live(record, head) => Self::assemble(parts, record, Some(head)),
@@ -162,8 +167,9 @@ impl Catalog {
     }
 
     /// Opens a catalog, or creates an empty one with this kind of store. Idempotent; of several callers at once one creates it and the
-    /// others open that one. The kind counts at creation only. 8 requests to create, and what the backend's probe takes. Refuses a
-    /// backend that breaks its promises (`PreconditionIgnored`), and a root that holds foreign objects.
+    /// others open that one. The kind counts at creation only. 8 requests to create, 2 more where the control is elsewhere, and
+    /// what the backend's probe takes. Refuses a backend that breaks its promises (`PreconditionIgnored`), and a root that holds foreign
+    /// objects or is that of another catalog.
     pub async fn open_or_create(parts: Parts, store: &str) -> Result<Self> {
         let (record, tag) = match Self::find(&parts).await? {
             Found::Live(record, head) => return Self::assemble(parts, record, Some(head)),
@@ -178,20 +184,21 @@ impl Catalog {
 
     async fn find(parts: &Parts) -> Result<Found> {
         let (main, key) = (main_branch()?, catalog_key());
-        let (record, head) = futures::join!(parts.authority.read_record(&key), parts.authority.read_head(&main, None));
-        let Some((bytes, tag)) = record? else { return Ok(Found::None) };
-        check_format("catalog record", &bytes)?;
-        let record = CatalogRecord::open("catalog record", &bytes)?;
-        Ok(match (record.state, head?) {
-            (CatalogState::Creating, HeadRead::Absent) => Found::Creating(record, tag),
-            (CatalogState::Live, HeadRead::Absent) => {
-                return Err(crate::branch::missing_main());
-            }
-            (_, HeadRead::Found(body, tag)) => Found::Live(record, (body, tag)),
-            (_, HeadRead::Unchanged) => {
-                return Err(Error::corrupt("head of branch main", "the authority answered 'unchanged' to an unconditional read"));
-            }
-        })
+        let (record, head, owner) = futures::join!(parts.authority.read_record(&key), parts.authority.read_head(&main, None), owner(parts));
+        let found = Found::of(parts, record?, head);
+        let (Some(root), Some(owner)) = (&parts.data_root, owner?) else { return found };
+        if let Ok(found) = found
+            && found.fits(root, &owner).is_ok()
+        {
+            return Ok(found);
+        }
+        // They were read side by side, perhaps while another process created the catalog: the record comes before the locator, and that
+        // before the head.
+        let owner = root.owner().await?;
+        let record = parts.authority.read_record(&key).await?;
+        let found = Found::of(parts, record, parts.authority.read_head(&main, None).await)?;
+        found.fits(root, &owner)?;
+        Ok(found)
     }
 
     async fn put_record(parts: &Parts, store: &str) -> Result<(CatalogRecord, Tag)> {
@@ -202,7 +209,7 @@ impl Catalog {
             let mint = Mint::new(parts.environment.clone());
             let mut record = CatalogRecord {
                 format: FORMAT,
-                features: Vec::new(),
+                features: parts.data_root.iter().map(|_| DATA_ELSEWHERE.to_owned()).collect(),
                 catalog: CatalogId(mint.ulid()),
                 store: store.to_owned(),
                 created: mint.now_ms(),
@@ -217,10 +224,7 @@ impl Catalog {
         // Whatever the answer, the record that is there now is the catalog: ours, or that of a caller who came first, whose branch and data
         // are then not foreign.
         match (parts.authority.read_record(&catalog_key()).await?, foreign) {
-            (Some((bytes, tag)), _) => {
-                check_format("catalog record", &bytes)?;
-                Ok((CatalogRecord::open("catalog record", &bytes)?, tag))
-            }
+            (Some((bytes, tag)), _) => Ok((check_record(&bytes, parts.data_root.is_some())?, tag)),
             (None, Err(foreign)) => Err(foreign),
             (None, Ok(())) => Err(Error::new(ErrorKind::Unavailable, "the catalog record could not be written").during("create catalog")),
         }
@@ -228,6 +232,9 @@ impl Catalog {
 
     async fn finish_creation(parts: &Parts, mut record: CatalogRecord, tag: &Tag) -> Result<()> {
         let (mint, main) = (Mint::new(parts.environment.clone()), main_branch()?);
+        if let Some(root) = &parts.data_root {
+            root.claim(&record).await?;
+        }
         let mut head = Head::new(record.catalog, main.clone(), Incarnation(mint.ulid()));
         head.rev = 1;
         head.nonce = mint.ulid().to_string();
@@ -292,10 +299,41 @@ impl Catalog {
     }
 }
 
+/// What there is of a catalog.
 enum Found {
     Live(CatalogRecord, (Bytes, Tag)),
     Creating(CatalogRecord, Tag),
     None,
+}
+
+impl Found {
+    fn of(parts: &Parts, record: Option<(Bytes, Tag)>, head: Result<HeadRead>) -> Result<Self> {
+        let Some((bytes, tag)) = record else { return Ok(Self::None) };
+        let record = check_record(&bytes, parts.data_root.is_some())?;
+        match (record.state, head?) {
+            (CatalogState::Creating, HeadRead::Absent) => Ok(Self::Creating(record, tag)),
+            (CatalogState::Live, HeadRead::Absent) => Err(crate::branch::missing_main()),
+            (_, HeadRead::Found(body, tag)) => Ok(Self::Live(record, (body, tag))),
+            (_, HeadRead::Unchanged) => {
+                Err(Error::corrupt("head of branch main", "the authority answered 'unchanged' to an unconditional read"))
+            }
+        }
+    }
+
+    fn fits(&self, root: &DataRoot, owner: &Owner) -> Result<()> {
+        match self {
+            Self::Live(record, _) => root.check(Some(record), true, owner),
+            Self::Creating(record, _) => root.check(Some(record), false, owner),
+            Self::None => root.check(None, false, owner),
+        }
+    }
+}
+
+async fn owner(parts: &Parts) -> Result<Option<Owner>> {
+    match &parts.data_root {
+        Some(root) => root.owner().await.map(Some),
+        None => Ok(None),
+    }
 }
 
 fn main_branch() -> Result<BranchName> {
@@ -304,7 +342,10 @@ fn main_branch() -> Result<BranchName> {
 
 /// A backend that breaks its promises would lose commits, and nobody would notice.
 async fn refuse_broken(parts: &Parts) -> Result<()> {
-    let findings = parts.authority.probe().await.map_err(|error| error.during("create catalog"))?;
+    let mut findings = parts.authority.probe().await.map_err(|error| error.during("create catalog"))?;
+    if let Some(root) = &parts.data_root {
+        findings.extend(root.authority.probe().await.map_err(|error| error.during("create catalog"))?);
+    }
     match findings.into_iter().find(|finding| finding.severity == Severity::Broken) {
         None => Ok(()),
         Some(Finding { subject, message, .. }) => {

@@ -16,6 +16,7 @@ pub mod ids;
 pub mod json;
 pub mod keys;
 mod lineage;
+pub mod locator;
 pub mod memory;
 pub mod name;
 pub mod objects;

@@ -28,6 +28,8 @@ inventory::collect!(&'static Registration);
 pub enum Part {
     /// A control authority and the object store beside it, by URL scheme.
     Backend(Backend),
+    /// A control authority that has no place for data, by URL scheme.
+    Authority(AuthorityPart),
     /// A data store, by the kind the catalog records.
     Store(StorePart),
     /// An effect adapter. In-tree only: writer kinds are closed.
@@ -39,8 +41,17 @@ impl Part {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Backend(_) => "backend",
+            Self::Authority(_) => "authority",
             Self::Store(_) => "store",
             Self::Adapter(_) => "adapter",
+        }
+    }
+
+    fn schemes(&self) -> &'static [&'static str] {
+        match self {
+            Self::Backend(backend) => backend.schemes,
+            Self::Authority(authority) => authority.schemes,
+            Self::Store(_) | Self::Adapter(_) => &[],
         }
     }
 }
@@ -52,6 +63,17 @@ pub struct Backend {
     pub schemes: &'static [&'static str],
     /// Resolves a location. No request.
     pub open: fn(&Location) -> Result<OpenedBackend>,
+    /// One line for listings.
+    pub summary: &'static str,
+}
+
+/// An authority's entry, for a catalog whose data is elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct AuthorityPart {
+    /// The URL schemes it serves.
+    pub schemes: &'static [&'static str],
+    /// Resolves a location. No request.
+    pub open: fn(&Location) -> Result<Arc<dyn ControlAuthority>>,
     /// One line for listings.
     pub summary: &'static str,
 }
@@ -180,11 +202,9 @@ impl Registry {
             {
                 problems.push(format!("two adapters make {} commits", adapter.kind().name()));
             }
-            if let Part::Backend(backend) = &registration.part {
-                for scheme in backend.schemes {
-                    if schemes.insert(*scheme, registration.name).is_some_and(|other| other != registration.name) {
-                        problems.push(format!("two backends serve the scheme {scheme:?}"));
-                    }
+            for scheme in registration.part.schemes() {
+                if schemes.insert(*scheme, registration.name).is_some_and(|other| other != registration.name) {
+                    problems.push(format!("two backends serve the scheme {scheme:?}"));
                 }
             }
         }
@@ -219,7 +239,7 @@ impl Registry {
             .ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("this build has no {} adapter", kind.name())))
     }
 
-    /// The backend of a URL scheme.
+    /// The backend of a URL scheme. `Unsupported` also where the scheme is that of an authority without a place for data.
     pub fn backend(&self, scheme: &str) -> Result<&Backend> {
         let backends = || {
             self.parts.iter().filter_map(|part| match &part.part {
@@ -228,9 +248,33 @@ impl Registry {
             })
         };
         backends().find(|backend| backend.schemes.contains(&scheme)).ok_or_else(|| {
+            if self.authorities().any(|authority| authority.schemes.contains(&scheme)) {
+                let problem = format!("{scheme}: keeps control, and no data; name the place of the data, and this with --control");
+                return Error::new(ErrorKind::Unsupported, problem);
+            }
             let known: Vec<String> = backends().flat_map(|backend| backend.schemes).map(|scheme| format!("{scheme}://")).collect();
             Error::new(ErrorKind::Unsupported, format!("this build has no backend for {scheme}://; it has {}", known.join(", ")))
         })
+    }
+
+    fn authorities(&self) -> impl Iterator<Item = &AuthorityPart> {
+        self.parts.iter().filter_map(|part| match &part.part {
+            Part::Authority(authority) => Some(authority),
+            _ => None,
+        })
+    }
+
+    /// The authority at a location, be it one without a place for data or that of a backend. No request.
+    pub fn authority(&self, location: &Location) -> Result<Arc<dyn ControlAuthority>> {
+        let scheme = location.url.scheme();
+        if let Some(part) = self.authorities().find(|part| part.schemes.contains(&scheme)) {
+            return (part.open)(location);
+        }
+        if let Ok(backend) = self.backend(scheme) {
+            return Ok((backend.open)(location)?.authority);
+        }
+        let known: Vec<String> = self.parts.iter().flat_map(|part| part.part.schemes()).map(|scheme| format!("{scheme}:")).collect();
+        Err(Error::new(ErrorKind::Unsupported, format!("this build keeps no control at {scheme}:; it does at {}", known.join(", "))))
     }
 
     /// The data store of a kind.

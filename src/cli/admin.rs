@@ -11,7 +11,7 @@ use super::render::{Grid, count, visible};
 
 /// Runs `verify`.
 pub(crate) async fn verify(args: &Verify, common: &Common) -> Result<(), Failure> {
-    let catalog = super::open(&args.root.url).await?;
+    let catalog = super::open(&args.root.url, common).await?;
     let report = catalog.verify(if args.data { Depth::Data } else { Depth::Metadata }).await?;
     let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     if common.json {
@@ -36,7 +36,7 @@ pub(crate) async fn verify(args: &Verify, common: &Common) -> Result<(), Failure
 
 /// Runs `doctor`.
 pub(crate) async fn doctor(args: &Root, common: &Common) -> Result<(), Failure> {
-    let diagnosis = headwater::doctor(&args.url).await?;
+    let diagnosis = super::builder(&args.url, common).doctor().await?;
     let (capability, findings) = (diagnosis.capability, &diagnosis.findings);
     let rate = capability.writes_per_second_per_key;
     if common.json {
@@ -92,6 +92,11 @@ pub(crate) fn adapters(common: &Common) -> Result<(), Failure> {
                 let schemes: Vec<String> = backend.schemes.iter().map(|scheme| format!("{scheme}://")).collect();
                 grid.texts(["authority".into(), name, schemes.join(", "), backend.summary.into()]);
                 authorities.push(json!({"kind": registration.name, "schemes": backend.schemes, "summary": backend.summary}));
+            }
+            Part::Authority(authority) => {
+                let schemes: Vec<String> = authority.schemes.iter().map(|scheme| format!("--control {scheme}:PATH")).collect();
+                grid.texts(["authority".into(), name, schemes.join(", "), authority.summary.into()]);
+                authorities.push(json!({"kind": registration.name, "schemes": authority.schemes, "summary": authority.summary}));
             }
             Part::Store(store) => {
                 grid.texts(["store".into(), name.clone(), format!("--store {name}"), store.summary.into()]);

@@ -28,6 +28,9 @@ pub(crate) struct Common {
     /// The branch.
     #[arg(long, global = true, value_name = "NAME", default_value = "main")]
     pub(crate) branch: String,
+    /// Where the catalog's control is, if not beside its data: sqlite:PATH, or a folder or URL of its own.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) control: Option<String>,
 }
 
 /// The commands.

@@ -61,7 +61,7 @@ type Targets = Vec<Option<SchemaRef>>;
 impl Plan<'_> {
     async fn commit(&self) -> Result<Commit> {
         let url = &self.args.root.url;
-        let mut catalog = match super::open(url).await {
+        let mut catalog = match super::open(url, self.common).await {
             Ok(catalog) => Some(catalog),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -131,7 +131,7 @@ impl Plan<'_> {
     }
 
     async fn create(&self) -> Result<Catalog> {
-        let builder = super::builder(&self.args.root.url).create(true);
+        let builder = super::builder(&self.args.root.url, self.common).create(true);
         match &self.args.store {
             Some(kind) => builder.store(kind).open().await,
             None => builder.open().await,

@@ -96,20 +96,23 @@ fn end(failure: &Failure, json: bool) -> ExitCode {
 }
 
 /// Opens a catalog that is there.
-async fn open(url: &str) -> headwater::Result<Catalog> {
-    builder(url).open().await
+async fn open(url: &str, common: &Common) -> headwater::Result<Catalog> {
+    builder(url, common).open().await
 }
 
 /// Opens a branch of a catalog that is there.
 async fn open_branch(url: &str, common: &Common) -> headwater::Result<(Catalog, Branch)> {
-    let catalog = open(url).await?;
+    let catalog = open(url, common).await?;
     let branch = catalog.branch(&common.branch)?;
     Ok((catalog, branch))
 }
 
 /// Commits carry the user's name.
-fn builder(url: &str) -> headwater::Builder {
-    let builder = headwater::builder(url);
+fn builder(url: &str, common: &Common) -> headwater::Builder {
+    let builder = match &common.control {
+        Some(control) => headwater::builder(url).control(control),
+        None => headwater::builder(url),
+    };
     match std::env::var("USER").or_else(|_| std::env::var("USERNAME")) {
         Ok(user) if !user.is_empty() => builder.actor(user),
         _ => builder,

@@ -49,10 +49,23 @@ impl Bucket {
         command.envs(self.server.environment(self.address));
     }
 
-    pub(super) async fn open(&self) -> Catalog {
+    fn authority(&self) -> S3Authority {
         let settings = Settings::new(&self.name, "lake").unwrap().endpoint(&self.server.endpoint()).unwrap();
         let keys = Credentials::from_keys(self.server.access_key(), self.server.secret_key(), None);
-        let authority = S3Authority::new(settings.region(self.server.region()).credentials(keys)).unwrap();
+        S3Authority::new(settings.region(self.server.region()).credentials(keys)).unwrap()
+    }
+
+    /// With this control, and the data here.
+    #[cfg(feature = "sqlite")]
+    pub(super) async fn open_with(&self, control: headwater_sqlite::SqliteAuthority) -> Catalog {
+        let root = self.authority();
+        let mut parts = Parts::new(headwater::registry().unwrap(), Arc::new(control), root.objects());
+        parts.data_root = Some(headwater::locator::DataRoot { authority: Arc::new(root), control: "sqlite".to_owned() });
+        Catalog::open(parts).await.unwrap()
+    }
+
+    pub(super) async fn open(&self) -> Catalog {
+        let authority = self.authority();
         let objects = authority.objects();
         Catalog::open(Parts::new(headwater::registry().unwrap(), Arc::new(authority), objects)).await.unwrap()
     }

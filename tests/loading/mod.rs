@@ -23,6 +23,9 @@ pub(crate) struct Place {
     lake: Lake,
     /// The store of a lake that is made.
     store: &'static str,
+    /// The lake's control, where it is in a SQLite file beside the files to load.
+    #[cfg(feature = "sqlite")]
+    control: Option<headwater_sqlite::SqliteAuthority>,
 }
 
 #[derive(Debug)]
@@ -43,7 +46,29 @@ pub(crate) struct Look {
 impl Place {
     /// In a folder of its own.
     pub(crate) fn folder() -> Self {
-        Self { files: tempfile::tempdir().unwrap(), lake: Lake::Folder, store: "parquet" }
+        Self::of_lake(Lake::Folder)
+    }
+
+    fn of_lake(lake: Lake) -> Self {
+        Self {
+            files: tempfile::tempdir().unwrap(),
+            lake,
+            store: "parquet",
+            #[cfg(feature = "sqlite")]
+            control: None,
+        }
+    }
+
+    /// The same place, for a lake with its control in a SQLite file.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn with_sqlite(self) -> Self {
+        let control = headwater_sqlite::SqliteAuthority::new(self.control_file()).unwrap();
+        Self { control: Some(control), ..self }
+    }
+
+    /// Where the control is, if it is in a SQLite file.
+    pub(crate) fn control_file(&self) -> PathBuf {
+        self.files.path().join("control.db")
     }
 
     /// In a bucket of its own on the shared server.
@@ -54,7 +79,7 @@ impl Place {
 
     #[cfg(feature = "s3")]
     pub(crate) fn in_bucket(bucket: bucket::Bucket) -> Self {
-        Self { files: tempfile::tempdir().unwrap(), lake: Lake::Bucket(bucket), store: "parquet" }
+        Self::of_lake(Lake::Bucket(bucket))
     }
 
     /// The same place, for a lake of another store.
@@ -66,7 +91,7 @@ impl Place {
         self.files.path().join("lake")
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         match &self.lake {
             Lake::Folder => self.path().to_str().unwrap().to_owned(),
             #[cfg(feature = "s3")]
@@ -76,11 +101,16 @@ impl Place {
 
     /// Where it lies, for a printed count.
     pub(crate) fn describe(&self) -> String {
-        match &self.lake {
+        let place = match &self.lake {
             Lake::Folder => "in a folder".to_owned(),
             #[cfg(feature = "s3")]
             Lake::Bucket(bucket) => bucket.describe(),
+        };
+        #[cfg(feature = "sqlite")]
+        if self.control.is_some() {
+            return format!("{place}, control in a SQLite file");
         }
+        place
     }
 
     /// The head of `main`, and how many data objects there are.
@@ -89,6 +119,14 @@ impl Place {
     }
 
     pub(crate) async fn head(&self) -> Vec<u8> {
+        #[cfg(feature = "sqlite")]
+        if let Some(control) = &self.control {
+            use headwater::authority::{ControlAuthority, HeadRead};
+            match control.read_head(&"main".parse().unwrap(), None).await.unwrap() {
+                HeadRead::Found(body, _) => return body.to_vec(),
+                other => panic!("no head: {other:?}"),
+            }
+        }
         match &self.lake {
             Lake::Folder => std::fs::read(self.path().join("_headwater/heads/main.json")).unwrap(),
             #[cfg(feature = "s3")]
@@ -120,6 +158,10 @@ impl Place {
     pub(crate) fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
         command.arg(verb).arg(self.url()).arg("--json").stdin(Stdio::null());
+        #[cfg(feature = "sqlite")]
+        if self.control.is_some() {
+            command.arg("--control").arg(format!("sqlite:{}", self.control_file().display()));
+        }
         #[cfg(feature = "s3")]
         if let Lake::Bucket(bucket) = &self.lake {
             bucket.prepare(&mut command);
@@ -168,9 +210,22 @@ impl Place {
     /// Opens the lake as any process does.
     pub(crate) async fn open(&self) -> Catalog {
         match &self.lake {
-            Lake::Folder => headwater::open(&self.url()).await.unwrap(),
+            Lake::Folder => {
+                let builder = headwater::builder(&self.url());
+                #[cfg(feature = "sqlite")]
+                if self.control.is_some() {
+                    return builder.control(format!("sqlite:{}", self.control_file().display())).open().await.unwrap();
+                }
+                builder.open().await.unwrap()
+            }
             #[cfg(feature = "s3")]
-            Lake::Bucket(bucket) => bucket.open().await,
+            Lake::Bucket(bucket) => {
+                #[cfg(feature = "sqlite")]
+                if let Some(control) = &self.control {
+                    return bucket.open_with(control.clone()).await;
+                }
+                bucket.open().await
+            }
         }
     }
 

@@ -229,6 +229,11 @@ pub struct HeadView {
 
 /// Refuses a format or feature this build does not know, before anything else of the object is looked at.
 pub fn check_format(object: &str, bytes: &[u8]) -> Result<()> {
+    check_features(object, bytes, &[])
+}
+
+/// [`check_format`] of an object that may need these features besides.
+pub(crate) fn check_features(object: &str, bytes: &[u8], besides: &[&str]) -> Result<()> {
     #[derive(Deserialize)]
     struct Probe {
         format: u32,
@@ -242,7 +247,7 @@ pub fn check_format(object: &str, bytes: &[u8]) -> Result<()> {
             probe.format
         ));
     }
-    match probe.features.iter().find(|feature| !FEATURES.contains(&feature.as_str())) {
+    match probe.features.iter().find(|feature| !FEATURES.iter().chain(besides).any(|known| known == feature)) {
         Some(feature) => mismatch(format!("the catalog needs the feature {feature:?}, which this build does not have; use a newer build")),
         None => Ok(()),
     }

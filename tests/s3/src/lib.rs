@@ -17,12 +17,12 @@ use headwater_conformance::lab::Lab;
 use headwater_core::registry::{OpenedBackend, Registry};
 use headwater_parquet as _;
 use headwater_s3::{S3Authority, Settings};
-// Links the local backend, in every test alike.
+// Links the local backend and the SQLite authority, in every test alike.
 use headwater_suite as _;
 
 /// Everything this test links, sealed.
 pub fn registry() -> Registry {
-    let mut expected = vec![("backend", "memory"), ("backend", "local"), ("backend", "s3"), ("store", "parquet")];
+    let mut expected = vec![("backend", "memory"), ("backend", "local"), ("backend", "s3"), ("authority", "sqlite"), ("store", "parquet")];
     expected.extend(headwater_adapters::EXPECTED);
     Registry::seal(&expected, &[]).unwrap()
 }

@@ -7,6 +7,7 @@ use headwater_core::authority::{ControlAuthority, HeadRead};
 use headwater_core::memory::MemoryAuthority;
 use headwater_core::{Branch, Catalog, Parts};
 use headwater_local::LocalAuthority;
+use headwater_sqlite::SqliteAuthority;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use tempfile::TempDir;
@@ -40,6 +41,18 @@ impl Lake {
         let root = folder.path().join("lake");
         let (authority, objects) = (LocalAuthority::new(&root).unwrap(), headwater_local::objects(&root).unwrap());
         Self { name: "local", kind, authority: Arc::new(authority), objects, _folder: Some(Arc::new(folder)) }
+    }
+
+    /// With its control in a SQLite file, and its data in memory.
+    pub fn sqlite(kind: Kind) -> Self {
+        let folder = TempDir::new().unwrap();
+        let authority = Arc::new(SqliteAuthority::new(folder.path().join("control.db")).unwrap());
+        Self { name: "sqlite", kind, authority, objects: Arc::new(InMemory::new()), _folder: Some(Arc::new(folder)) }
+    }
+
+    /// On each authority.
+    pub fn all(kind: Kind) -> [Self; 3] {
+        [Self::memory(kind), Self::local(kind), Self::sqlite(kind)]
     }
 
     /// What one process opens the catalog from, with a tap on all its requests.

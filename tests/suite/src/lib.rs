@@ -19,12 +19,13 @@ use headwater_core::registry::{OpenedBackend, Registry};
 use headwater_local::LocalAuthority;
 use headwater_local::sim::SimDisk;
 use headwater_parquet as _;
+use headwater_sqlite::SqliteAuthority;
 use object_store::memory::InMemory;
 use tempfile::TempDir;
 
 /// Everything this test links, sealed.
 pub fn registry() -> Registry {
-    let mut expected = vec![("backend", "memory"), ("backend", "local"), ("store", "parquet")];
+    let mut expected = vec![("backend", "memory"), ("backend", "local"), ("authority", "sqlite"), ("store", "parquet")];
     expected.extend(headwater_adapters::EXPECTED);
     Registry::seal(&expected, &[]).unwrap()
 }
@@ -59,6 +60,25 @@ impl Fixture<OpenedBackend> for Local {
         let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let root = guard.as_ref().unwrap().path().join("lake");
         OpenedBackend { authority: Arc::new(LocalAuthority::new(&root).unwrap()), objects: headwater_local::objects(&root).unwrap() }
+    }
+}
+
+/// The SQLite authority, each place a file in a folder of its own, and data in memory.
+#[derive(Debug, Default)]
+pub struct Sqlite(Mutex<Option<(TempDir, Arc<InMemory>)>>);
+
+#[async_trait::async_trait]
+impl Fixture<OpenedBackend> for Sqlite {
+    async fn open_fresh(&self) -> OpenedBackend {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((tempfile::tempdir().unwrap(), Arc::default()));
+        self.reopen().await
+    }
+
+    async fn reopen(&self) -> OpenedBackend {
+        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (folder, objects) = guard.as_ref().unwrap();
+        let authority = SqliteAuthority::new(folder.path().join("control.db")).unwrap();
+        OpenedBackend { authority: Arc::new(authority), objects: objects.clone() }
     }
 }
 

@@ -15,6 +15,11 @@ async fn costs_do_not_grow_with_depth_on_a_local_disk() {
 }
 
 #[tokio::test]
+async fn costs_do_not_grow_with_depth_in_a_sqlite_file() {
+    costs_do_not_grow_with_depth(&Lake::sqlite(PARQUET)).await;
+}
+
+#[tokio::test]
 async fn no_message_makes_a_head_large_at_any_length() {
     no_message_makes_a_head_large(&Lake::memory(PARQUET)).await;
 }

@@ -13,7 +13,7 @@ use headwater_core::verify::Depth;
 use headwater_core::{Catalog, Commit, Error, ErrorKind};
 use headwater_local::sim::{Cut, Fault};
 use headwater_suite::crash::every_adapter_in;
-use headwater_suite::{Local, Simulated, registry};
+use headwater_suite::{Local, Simulated, Sqlite, registry};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -25,6 +25,11 @@ async fn a_crash_at_any_request_leaves_all_or_nothing_in_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_at_any_request_leaves_all_or_nothing_on_a_local_disk() {
     every_adapter_in(&Lab::new(Local::default(), registry(), "parquet")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_at_any_request_leaves_all_or_nothing_in_a_sqlite_file() {
+    every_adapter_in(&Lab::new(Sqlite::default(), registry(), "parquet")).await;
 }
 
 /// Every way the power can fail that is tried.

@@ -8,6 +8,8 @@ use headwater_suite::place::Place;
 
 const MEMORY: NewPlace = || Box::pin(Place::memory(PARQUET));
 const LOCAL: NewPlace = || Box::pin(Place::local(PARQUET));
+const APART: NewPlace = || Box::pin(Place::apart(PARQUET));
+const SQLITE: NewPlace = || Box::pin(Place::sqlite(PARQUET));
 
 #[test]
 fn every_adapter_is_in_the_matrix() {
@@ -29,6 +31,17 @@ async fn creation_on_a_local_disk() {
 }
 
 #[tokio::test]
+async fn creation_in_a_sqlite_file() {
+    cells(SQLITE, None, &[]).await;
+}
+
+/// The locator's requests among them.
+#[tokio::test]
+async fn creation_with_control_apart_from_the_data() {
+    cells(APART, None, &[]).await;
+}
+
+#[tokio::test]
 async fn load_in_memory() {
     cells(MEMORY, Some("load"), &[false, true]).await;
 }
@@ -36,6 +49,11 @@ async fn load_in_memory() {
 #[tokio::test]
 async fn load_on_a_local_disk() {
     cells(LOCAL, Some("load"), &[false]).await;
+}
+
+#[tokio::test]
+async fn load_in_a_sqlite_file() {
+    cells(SQLITE, Some("load"), &[false]).await;
 }
 
 #[tokio::test]
@@ -49,6 +67,11 @@ async fn mutation_on_a_local_disk() {
 }
 
 #[tokio::test]
+async fn mutation_in_a_sqlite_file() {
+    cells(SQLITE, Some("mutation"), &[false]).await;
+}
+
+#[tokio::test]
 async fn optimize_in_memory() {
     cells(MEMORY, Some("optimize"), &[false, true]).await;
 }
@@ -59,6 +82,11 @@ async fn optimize_on_a_local_disk() {
 }
 
 #[tokio::test]
+async fn optimize_in_a_sqlite_file() {
+    cells(SQLITE, Some("optimize"), &[false]).await;
+}
+
+#[tokio::test]
 async fn schema_in_memory() {
     cells(MEMORY, Some("schema"), &[false, true]).await;
 }
@@ -66,4 +94,9 @@ async fn schema_in_memory() {
 #[tokio::test]
 async fn schema_on_a_local_disk() {
     cells(LOCAL, Some("schema"), &[false]).await;
+}
+
+#[tokio::test]
+async fn schema_in_a_sqlite_file() {
+    cells(SQLITE, Some("schema"), &[false]).await;
 }

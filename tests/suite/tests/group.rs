@@ -144,6 +144,12 @@ async fn disjoint_commits_share_swaps_on_a_local_disk() {
     assert!((3..=MEMBERS / 2).contains(&swaps), "{swaps} swaps");
 }
 
+#[tokio::test]
+async fn disjoint_commits_share_swaps_in_a_sqlite_file() {
+    let swaps = disjoint_commits_share_swaps(Lake::sqlite(PARQUET)).await;
+    assert!((3..=MEMBERS / 2).contains(&swaps), "{swaps} swaps");
+}
+
 async fn disjoint_commits_share_swaps(lake: Lake) -> usize {
     let process = Process::start(lake, &keys(MEMBERS)).await;
     let swaps = process.gate.swaps();
@@ -194,7 +200,7 @@ async fn a_group_splits_where_the_tail_is_full() {
 
 #[tokio::test]
 async fn members_that_touch_one_table_are_all_right_afterwards() {
-    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
+    for lake in Lake::all(PARQUET) {
         let process = Process::start(lake, &keys(3)).await;
         let first = process.hold_up(&key(0)).await;
         let mut commits = vec![first];
@@ -221,7 +227,7 @@ async fn members_that_touch_one_table_are_all_right_afterwards() {
 
 #[tokio::test]
 async fn a_dropped_caller_cancels_nobody_and_commits_wholly_or_not_at_all() {
-    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
+    for lake in Lake::all(PARQUET) {
         let process = Process::start(lake, &keys(12)).await;
         // One is dropped while its swap is at the gate, others while they queue, one before it has staged anything.
         let at_gate = process.hold_up(&key(0)).await;
@@ -267,7 +273,7 @@ async fn a_dropped_caller_cancels_nobody_and_commits_wholly_or_not_at_all() {
 
 #[tokio::test]
 async fn a_stale_member_fails_nobody_else() {
-    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
+    for lake in Lake::all(PARQUET) {
         let process = Process::start(lake, &keys(6)).await;
         let first = process.hold_up(&key(0)).await;
         let puts = process.tap.requests().iter().filter(|request| request.verb == "PUT").count();
@@ -303,7 +309,7 @@ async fn a_stale_member_fails_nobody_else() {
 
 #[tokio::test]
 async fn equal_tokens_settle_as_one_commit() {
-    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
+    for lake in Lake::all(PARQUET) {
         let process = Process::start(lake, &keys(4)).await;
         let first = process.hold_up(&key(0)).await;
         let twins: Vec<_> = (0..5).map(|_| process.append(token("twin"), vec![key(1), key(2)], 1)).collect();
@@ -323,7 +329,7 @@ async fn equal_tokens_settle_as_one_commit() {
 
 #[tokio::test]
 async fn a_group_that_loses_its_swap_is_published_behind_the_winner() {
-    for lake in [Lake::memory(PARQUET), Lake::local(PARQUET)] {
+    for lake in Lake::all(PARQUET) {
         let process = Process::start(lake, &keys(10)).await;
         let first = process.hold_up(&key(0)).await;
         let mut commits = vec![first];

@@ -14,7 +14,7 @@ use headwater_conformance::tap::Tap;
 use headwater_core::head::TAIL_ENTRIES;
 use headwater_core::ids::{Environment, Token};
 use headwater_core::{Branch, Catalog, Commit, Error, ErrorKind, Result, TransactOptions, Transaction};
-use headwater_suite::{Local, registry};
+use headwater_suite::{Local, Sqlite, registry};
 
 /// Numbers that follow from a seed.
 #[derive(Debug)]
@@ -278,6 +278,11 @@ async fn every_rule_holds_over_random_histories_in_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_rule_holds_over_a_random_history_on_a_local_disk() {
     println!("{} commits", history(&Lab::new(Local::default(), registry(), "parquet"), 4, 300).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_rule_holds_over_a_random_history_in_a_sqlite_file() {
+    println!("{} commits", history(&Lab::new(Sqlite::default(), registry(), "parquet"), 5, 300).await);
 }
 
 /// The page people read and the rules that are checked say the same.

@@ -11,25 +11,32 @@ mod scripted;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fuel::Fuel;
 use futures::FutureExt;
+use headwater_core::authority::ControlAuthority;
 use headwater_core::head::TableHead;
+use headwater_core::memory::MemoryAuthority;
 use headwater_core::verify::Depth;
 use headwater_core::{At, Catalog, Error, ErrorKind, Parts, Result, RetryPolicy};
+use headwater_sqlite::SqliteAuthority;
 use headwater_suite::registry;
 use headwater_suite::rows::{read, row};
 use image::{Known, Place};
 use json::Json;
 use mutation::{Dice, mutate_bytes, mutate_json};
 use scripted::{known, script};
+use tempfile::TempDir;
 
 const SEED: u64 = 0x6865_6164;
 /// Every other one is a change to valid JSON.
 const MUTATIONS: u64 = 10_000;
 const FORGERIES: u64 = 2_000;
+/// Cases of each kind on rows of a SQLite file.
+const ROWS: u64 = 300;
 /// Many more requests than any case needs.
 const REQUESTS: usize = 20_000;
 
@@ -212,8 +219,29 @@ enum Class {
     Forged,
 }
 
+/// Where the control of a case is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Control {
+    Memory,
+    Sqlite,
+}
+
+impl Control {
+    /// An empty authority, and the folder it is in.
+    fn authority(self) -> (Option<TempDir>, Arc<dyn ControlAuthority>) {
+        match self {
+            Self::Memory => (None, Arc::new(MemoryAuthority::new())),
+            Self::Sqlite => {
+                let folder = tempfile::tempdir().unwrap();
+                let authority = SqliteAuthority::new(folder.path().join("control.db")).unwrap();
+                (Some(folder), Arc::new(authority))
+            }
+        }
+    }
+}
+
 /// Runs cases on every core; each is determined by the seed and its number alone.
-fn run(class: Class, cases: u64, known: &Known, foreign: &Known) -> Tally {
+fn run(class: Class, control: Control, cases: u64, known: &Known, foreign: &Known) -> Tally {
     note_panics();
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4) as u64;
     let share = |thread: u64| {
@@ -221,7 +249,7 @@ fn run(class: Class, cases: u64, known: &Known, foreign: &Known) -> Tally {
         PANICS.set(Some(Vec::new()));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         for case in (thread..cases).step_by(threads as usize) {
-            runtime.block_on(run_case(class, case, known, foreign, &mut tally));
+            runtime.block_on(run_case(class, control, case, known, foreign, &mut tally));
         }
         tally
     };
@@ -242,13 +270,14 @@ fn run(class: Class, cases: u64, known: &Known, foreign: &Known) -> Tally {
     total
 }
 
-async fn run_case(class: Class, case: u64, known: &Known, foreign: &Known, tally: &mut Tally) {
+async fn run_case(class: Class, control: Control, case: u64, known: &Known, foreign: &Known, tally: &mut Tally) {
     let mut dice = Dice::new(SEED, case);
     let (place, changed, what) = match class {
         Class::Mutated => mutated(&mut dice, case, known, foreign),
         Class::Forged => forged(&mut dice, known),
     };
-    let (authority, objects) = known.image.mount(&changed).await;
+    let (_folder, authority) = control.authority();
+    let objects = known.image.mount_on(authority.as_ref(), &changed).await;
     let fuel = Fuel::new(authority, REQUESTS);
     let mut parts = Parts::new(registry(), fuel.clone(), objects);
     parts.retry = RetryPolicy { swaps: 4, prepares: 4, resolves: 4, ..RetryPolicy::default() };
@@ -369,7 +398,7 @@ async fn a_forger_makes_every_digest_right() {
 #[tokio::test]
 async fn damaged_objects_give_typed_errors_or_the_right_rows() {
     let (known, foreign) = (known(SEED).await, Known::build(SEED + 1, script).await);
-    let tally = std::thread::spawn(move || run(Class::Mutated, MUTATIONS, &known, &foreign)).join().unwrap();
+    let tally = std::thread::spawn(move || run(Class::Mutated, Control::Memory, MUTATIONS, &known, &foreign)).join().unwrap();
     report("mutated", &tally);
     assert_eq!(tally.ran, MUTATIONS);
     for (kind, (ran, detected)) in &tally.detected {
@@ -379,10 +408,23 @@ async fn damaged_objects_give_typed_errors_or_the_right_rows() {
     }
 }
 
+/// The same code reads them, whatever kept them: fewer cases, because every one waits for the disk.
+#[tokio::test]
+async fn damaged_rows_of_a_sqlite_file_give_typed_errors_or_the_right_rows() {
+    let (known, foreign) = (known(SEED).await, Known::build(SEED + 1, script).await);
+    let run =
+        move || (run(Class::Mutated, Control::Sqlite, ROWS, &known, &foreign), run(Class::Forged, Control::Sqlite, ROWS, &known, &known));
+    let (mutated, forged) = std::thread::spawn(run).join().unwrap();
+    report("mutated", &mutated);
+    report("forged", &forged);
+    assert_eq!((mutated.ran, forged.ran), (ROWS, ROWS));
+    assert!(mutated.detected["head"].1 * 20 > mutated.detected["head"].0 * 19 && mutated.detected["segment"].1 > 0);
+}
+
 #[tokio::test]
 async fn forged_objects_give_typed_errors_or_a_consistent_reading() {
     let known = known(SEED).await;
-    let tally = std::thread::spawn(move || run(Class::Forged, FORGERIES, &known, &known)).join().unwrap();
+    let tally = std::thread::spawn(move || run(Class::Forged, Control::Memory, FORGERIES, &known, &known)).join().unwrap();
     report("forged", &tally);
     assert_eq!(tally.ran, FORGERIES);
 }

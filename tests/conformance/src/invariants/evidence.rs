@@ -83,6 +83,12 @@ pub struct Evidence {
 impl Evidence {
     /// Gathers everything. The backend's handles must be clean; panics where the place cannot be read at all.
     pub async fn gather(recorder: &Recorder, backend: &OpenedBackend, registry: &Registry) -> Self {
+        Self::gather_from(recorder, Parts::new(registry.clone(), backend.authority.clone(), backend.objects.clone())).await
+    }
+
+    /// [`Evidence::gather`] of a catalog that takes more to open than its backend.
+    pub async fn gather_from(recorder: &Recorder, parts: Parts) -> Self {
+        let backend = &OpenedBackend { authority: parts.authority.clone(), objects: parts.objects.clone() };
         let recorded = recorder.recorded();
         let mut evidence = Self {
             absences: recorded.absences,
@@ -91,7 +97,6 @@ impl Evidence {
             refused: recorded.refused,
             ..Self::default()
         };
-        let parts = Parts::new(registry.clone(), backend.authority.clone(), backend.objects.clone());
         let catalog = Catalog::open(parts).await.unwrap();
         for (branch, swaps) in recorded.swaps {
             let mut history = Vec::new();

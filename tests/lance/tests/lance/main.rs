@@ -20,7 +20,8 @@ const LANCE: Kind = Kind { store: "lance", registry, stages: 4 };
 
 /// Everything this test links, sealed.
 fn registry() -> Registry {
-    let mut expected = vec![("backend", "memory"), ("backend", "local"), ("backend", "s3"), ("store", "parquet"), ("store", "lance")];
+    let mut expected = vec![("backend", "memory"), ("backend", "local"), ("backend", "s3"), ("authority", "sqlite")];
+    expected.extend([("store", "parquet"), ("store", "lance")]);
     expected.extend(headwater_adapters::EXPECTED);
     Registry::seal(&expected, &[]).unwrap()
 }

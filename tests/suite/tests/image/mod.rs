@@ -67,9 +67,16 @@ impl Image {
         Self(image)
     }
 
-    /// A backend that holds this image, but for what `changed` has.
+    /// A backend in memory that holds this image, but for what `changed` has.
     pub(crate) async fn mount(&self, changed: &BTreeMap<Place, Bytes>) -> (Arc<MemoryAuthority>, Arc<InMemory>) {
-        let (authority, objects) = (Arc::new(MemoryAuthority::new()), Arc::new(InMemory::new()));
+        let authority = Arc::new(MemoryAuthority::new());
+        let objects = self.mount_on(authority.as_ref(), changed).await;
+        (authority, objects)
+    }
+
+    /// Puts the heads and records of this image, but for what `changed` has, into an empty authority, and its objects into memory.
+    pub(crate) async fn mount_on(&self, authority: &dyn ControlAuthority, changed: &BTreeMap<Place, Bytes>) -> Arc<InMemory> {
+        let objects = Arc::new(InMemory::new());
         for (place, bytes) in &self.0 {
             let bytes = changed.get(place).unwrap_or(bytes).clone();
             match place {
@@ -78,7 +85,7 @@ impl Image {
                 Place::Object(path) => drop(objects.put(&Path::from(path.as_str()), bytes.into()).await.unwrap()),
             }
         }
-        (authority, objects)
+        objects
     }
 }
 

@@ -35,8 +35,9 @@ impl Deref for Place {
 
 impl Place {
     /// An empty place on each authority.
-    pub(crate) async fn all() -> [Self; 2] {
-        [Self(place::Place::memory(PARQUET).await), Self(place::Place::local(PARQUET).await)]
+    pub(crate) async fn all() -> [Self; 3] {
+        let (memory, local) = (place::Place::memory(PARQUET).await, place::Place::local(PARQUET).await);
+        [Self(memory), Self(local), Self(place::Place::sqlite(PARQUET).await)]
     }
 
     /// A process that has the catalog open.

@@ -84,7 +84,7 @@ async fn uncertain_creates_of_records_are_settled() {
             }
         }
     }
-    assert_eq!(settled, KINDS.len() * faults.len() * 2);
+    assert_eq!(settled, KINDS.len() * faults.len() * 3);
 }
 
 /// A record that cannot be written fails its commit before the swap: nothing of it is there, and it may be repeated.

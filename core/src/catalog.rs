@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::head::{FORMAT, Head, check_format};
 use crate::ids::{CatalogId, Environment, Incarnation, Mint, SystemEnvironment};
 use crate::json::Sealed;
+use crate::limits::Limits;
 use crate::name::{BranchName, RecordKey, RecordKind};
 use crate::registry::Registry;
 use crate::store::DataStore;
@@ -112,13 +113,16 @@ pub struct Parts {
     pub retry: RetryPolicy,
     /// The catalog's root, where it has one that other programs understand.
     pub root: Option<Url>,
+    /// What a memtable on one of its branches keeps in memory, where its opener says so. Nothing in core reads it.
+    pub cache: Option<Limits>,
 }
 
 impl Parts {
     /// Parts with the system's clock and default bounds.
     pub fn new(registry: Registry, authority: Arc<dyn ControlAuthority>, objects: Arc<dyn ObjectStore>) -> Self {
         let environment = Arc::new(SystemEnvironment);
-        Self { registry, authority, objects, environment, actor: "unknown".to_owned(), retry: RetryPolicy::default(), root: None }
+        let (actor, retry) = ("unknown".to_owned(), RetryPolicy::default());
+        Self { registry, authority, objects, environment, actor, retry, root: None, cache: None }
     }
 }
 

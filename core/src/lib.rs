@@ -15,6 +15,7 @@ mod history;
 pub mod ids;
 pub mod json;
 pub mod keys;
+pub mod limits;
 pub mod memory;
 pub mod name;
 pub mod objects;
@@ -33,4 +34,4 @@ pub use changes::{Changes, Cursor, RowChange, RowChanges, RowCounts, Since, Tabl
 pub use commit::{Commit, CommittedTable, TransactOptions};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use snapshot::{At, LogEntry, Snapshot};
-pub use transaction::{Table, Transaction};
+pub use transaction::{StagedAppend, Table, Transaction};

@@ -1,0 +1,1 @@
+pub(crate) const TURNS: usize = 8;

@@ -186,12 +186,10 @@ impl Buffer {
         }
     }
 
-    /// The first staged rows are published, in this state and all later ones.
-    pub(crate) fn published(&mut self, rows: &StagedAppend, state: Snapshot) {
-        self.staged = self.staged.as_ref().and_then(|staged| staged.since(rows)).filter(|rest| rest.rows() > 0);
-        if self.staged.is_none() {
-            self.published = state;
-        }
+    /// The staged rows are published, in this state and all later ones.
+    pub(crate) fn published(&mut self, state: Snapshot) {
+        self.staged = None;
+        self.published = state;
     }
 
     /// Gives up every row that is not published. Returns their number.

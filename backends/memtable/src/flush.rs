@@ -12,7 +12,21 @@ use crate::buffer::{Base, Buffer, Work};
 use crate::state::Shared;
 
 impl Shared {
-    /// Flushes what a table has in memory now. The caller holds its turn.
+    /// Flushes what a table has in memory now.
+    pub(crate) async fn flush(&self, key: &TableKey) -> Result<()> {
+        loop {
+            let Some(turn) = self.turn(key).await else { return Ok(()) };
+            // Rows behind a publish whose outcome is unknown would stand on a version that may never have been.
+            if !self.state().unsettled.as_ref().is_some_and(|unsettled| unsettled.names(key)) {
+                return self.flush_in_turn(key).await;
+            }
+            drop(turn);
+            let _one = self.publishing.lock().await;
+            self.settle().await?;
+        }
+    }
+
+    /// [`Shared::flush`] by whoever holds the table's turn, and has settled what was unknown.
     pub(crate) async fn flush_in_turn(&self, key: &TableKey) -> Result<()> {
         self.catch_up(key).await?;
         let work = match self.state().tables.get_mut(key) {
@@ -60,9 +74,7 @@ impl Shared {
         let task = Aside { shared: self.clone(), key };
         runtime.spawn(async move {
             loop {
-                let turn = task.shared.turn(&task.key).await;
-                let flushed = task.shared.flush_in_turn(&task.key).await;
-                drop(turn);
+                let flushed = task.shared.flush(&task.key).await;
                 let mut state = task.shared.state();
                 if let Err(error) = flushed {
                     tracing::debug!(table = %task.key, %error, "a flush failed; its rows are kept");

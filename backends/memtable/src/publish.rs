@@ -64,16 +64,15 @@ impl Shared {
         }
         let gone = AtomicBool::new(false);
         let (message, given) = (options.message.clone(), options.token.clone());
-        let committed = self.branch.transact_with(options, |tx| append(tx, parts.clone(), &gone)).await;
-        let mut settled = committed;
+        let mut settled = self.branch.transact_with(options, |tx| append(tx, parts.clone(), &gone)).await;
         if let Ok(commit) = &settled {
             // The head that has the commit is the newest this process knows, or the one before a newer.
             match self.branch.snapshot_at_open().await {
                 Ok(published) if published.seq() >= commit.seq => {
                     let mut state = self.state();
-                    for (key, rows) in parts.iter() {
+                    for (key, _) in parts.iter() {
                         if let Some(buffer) = state.tables.get_mut(key) {
-                            buffer.published(rows, published.clone());
+                            buffer.published(published.clone());
                         }
                     }
                 }
@@ -108,9 +107,7 @@ impl Shared {
         let _one = self.publishing.lock().await;
         let Some(_turn) = self.turn(key).await else { return Ok(0) };
         let mut state = self.state();
-        if let Some(unsettled) = &state.unsettled
-            && unsettled.parts.iter().any(|(part, _)| part == key)
-        {
+        if let Some(unsettled) = state.unsettled.as_ref().filter(|unsettled| unsettled.names(key)) {
             let problem = "whether these rows were published is not known yet; publish again to find out";
             return Err(Error::new(ErrorKind::PublishUnknown, problem)
                 .at("table", key)

@@ -56,6 +56,13 @@ pub(crate) struct Unsettled {
     pub(crate) parts: Parts,
 }
 
+impl Unsettled {
+    /// Whether rows of this table are in it.
+    pub(crate) fn names(&self, key: &TableKey) -> bool {
+        self.parts.iter().any(|(part, _)| part == key)
+    }
+}
+
 impl State {
     /// Bytes in memory over all tables.
     pub(crate) fn held(&self) -> u64 {
@@ -76,7 +83,10 @@ impl State {
         if self.is_full(key, limits) {
             return Some(key.clone());
         }
-        let filled = self.tables.values().filter(|buffer| buffer.rows > 0 && self.held() >= limits.total_bytes);
+        if self.held() < limits.total_bytes {
+            return None;
+        }
+        let filled = self.tables.values().filter(|buffer| buffer.rows > 0);
         filled.max_by_key(|buffer| buffer.bytes).map(|buffer| buffer.key.clone())
     }
 

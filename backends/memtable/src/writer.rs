@@ -75,6 +75,12 @@ impl Writer {
         Self(Arc::new(shared))
     }
 
+    /// The token of the publish whose outcome is unknown.
+    #[cfg(test)]
+    pub(crate) fn unsettled(&self) -> Option<headwater_core::ids::Token> {
+        self.0.state().unsettled.as_ref().map(|unsettled| unsettled.token.clone())
+    }
+
     /// Adds rows to a table. They are matched with its columns by name; a table with key columns is `Unsupported`. No request, but for a table
     /// this process has not seen, and for columns the rows have and the table had not when it was looked at last.
     ///
@@ -140,18 +146,15 @@ impl Writer {
         self.0.scan(&table.parse()?, scan).await
     }
 
-    /// Writes a table's rows from memory into the store, where they are durable and in no commit. Nothing where there are none.
+    /// Writes a table's rows from memory into the store, where they are durable and in no commit. Nothing where there are none. A publish of the
+    /// table whose outcome is unknown is settled first.
     ///
     /// Errors: the rows stay in memory, in their order. Cancellation: it goes on by itself.
     pub async fn flush(&self, table: &str) -> Result<()> {
         let key: TableKey = table.parse()?;
         self.0.state().tell()?;
         let shared = self.0.clone();
-        detached(async move {
-            let Some(_turn) = shared.turn(&key).await else { return Ok(()) };
-            shared.flush_in_turn(&key).await
-        })
-        .await
+        detached(async move { shared.flush(&key).await }).await
     }
 
     /// Publishes all rows of these tables that were appended before, in one commit: flushes what is in memory, and commits what is durable.

@@ -129,14 +129,6 @@ impl StagedAppend {
         self.catalog.store.scan(self.pin(), scan).await.map_err(|error| error.at("table", &self.key).during("scan"))
     }
 
-    /// What was staged behind `earlier`, which these rows begin with; `None` where they do not.
-    pub fn since(&self, earlier: &Self) -> Option<Self> {
-        let (first, rest) = self.appends.split_at_checked(earlier.appends.len())?;
-        let same = self.base == earlier.base
-            && first.last().map(|append| &append.staged.pin) == earlier.appends.last().map(|append| &append.staged.pin);
-        same.then(|| Self { base: earlier.pin().clone(), appends: rest.to_vec(), ..self.clone() })
-    }
-
     /// Puts the rows on a version of their table: nothing is written where they stand on it already, version objects alone where the store can
     /// rebase, and the rows are read and written again otherwise, or where `reuse` is false. For adapters.
     pub async fn place(&self, store: &dyn DataStore, head: &TableHead, reuse: bool) -> Result<Staged> {

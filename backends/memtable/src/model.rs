@@ -1,1 +1,0 @@
-pub(crate) const TURNS: usize = 8;

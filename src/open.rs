@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use headwater_core::authority::{Capability, Finding, Severity};
 use headwater_core::ids::Environment;
+use headwater_core::limits::Limits;
 use headwater_core::registry::{Expected, Location, OpenedBackend, Registration, Registry};
 use headwater_core::{Catalog, Error, ErrorKind, Parts, Result, RetryPolicy};
 use url::Url;
@@ -26,6 +27,8 @@ pub const MISSING: &[(&str, &str)] = &[
     ("lance", "lance"),
     #[cfg(not(feature = "local"))]
     ("local", "local"),
+    #[cfg(not(feature = "memtable"))]
+    ("memtable", "memtable"),
     #[cfg(not(feature = "parquet"))]
     ("parquet", "parquet"),
     #[cfg(not(feature = "s3"))]
@@ -72,6 +75,7 @@ pub fn builder(url: &str) -> Builder {
         actor: None,
         retry: RetryPolicy::default(),
         environment: None,
+        cache: None,
         registered: Vec::new(),
     }
 }
@@ -86,6 +90,7 @@ pub struct Builder {
     actor: Option<String>,
     retry: RetryPolicy,
     environment: Option<Arc<dyn Environment>>,
+    cache: Option<Limits>,
     registered: Vec<&'static Registration>,
 }
 
@@ -120,6 +125,14 @@ impl Builder {
         self
     }
 
+    /// What a memtable on this catalog keeps in memory: the limits of [`memtable::Writer::new`](crate::memtable::Writer::new). They stand
+    /// before those of the URL option `cache`. Nothing of it is recorded.
+    #[cfg(feature = "memtable")]
+    pub fn cache(mut self, limits: Limits) -> Self {
+        self.cache = Some(limits);
+        self
+    }
+
     /// Adds a backend or store from outside this project to those this build has.
     pub fn register(mut self, registration: &'static Registration) -> Self {
         self.registered.push(registration);
@@ -129,10 +142,14 @@ impl Builder {
     /// Opens. See [`open`] and [`create`].
     pub async fn open(self) -> Result<Catalog> {
         let registry = seal(&self.registered)?;
-        let (location, opened) = backend(&registry, &self.url)?;
+        let Opened { location, backend: opened, cache } = backend(&registry, &self.url)?;
         let mut parts = Parts::new(registry, opened.authority, opened.objects);
         parts.retry = self.retry;
         parts.root = Some(location.url);
+        parts.cache = self.cache.or(cache);
+        if let Some(limits) = parts.cache {
+            limits.check()?;
+        }
         if let Some(actor) = self.actor {
             parts.actor = actor;
         }
@@ -166,18 +183,37 @@ impl Diagnosis {
 /// Tries whether a place keeps the promises commits stand on, and looks at how it is set up. There need not be a catalog; what is written is
 /// the probe's own, and removed again.
 pub async fn doctor(url: &str) -> Result<Diagnosis> {
-    let (_, opened) = backend(&registry()?, url)?;
-    let authority = opened.authority;
+    let authority = backend(&registry()?, url)?.backend.authority;
     let mut findings = authority.probe().await?;
     findings.extend(authority.inspect().await?);
     Ok(Diagnosis { capability: authority.capability(), findings })
 }
 
-fn backend(registry: &Registry, url: &str) -> Result<(Location, OpenedBackend)> {
-    let location = locate(url)?;
+/// A place, opened.
+struct Opened {
+    location: Location,
+    backend: OpenedBackend,
+    /// What the URL says of a memtable.
+    cache: Option<Limits>,
+}
+
+fn backend(registry: &Registry, url: &str) -> Result<Opened> {
+    let mut location = locate(url)?;
+    let cache = location.options.take("cache").as_deref().map(cache).transpose()?;
     let backend = registry.backend(location.url.scheme()).map_err(|error| missing(error, location.url.scheme()))?;
-    let opened = (backend.open)(&location)?;
-    Ok((location, opened))
+    let backend = (backend.open)(&location)?;
+    Ok(Opened { location, backend, cache })
+}
+
+/// The option that every place has, because it is none of the place's own.
+fn cache(text: &str) -> Result<Limits> {
+    if cfg!(feature = "memtable") {
+        return text.parse();
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "this build has no memtable for the URL option \"cache\"; build with the cargo feature \"memtable\" to add it",
+    ))
 }
 
 /// A URL as it stands; anything without a scheme is a path, with URL options behind a question mark all the same.

@@ -1,5 +1,6 @@
 //! One catalog, the process under test behind its own network, and another process.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::TryStreamExt;
 use headwater_adapters as _;
-use headwater_conformance::faults::{FaultyAuthority, FaultyObjects, Network};
+use headwater_conformance::faults::{FaultyAuthority, FaultyObjects, Network, Random, SeededEnvironment};
 use headwater_core::limits::Limits;
 use headwater_core::memory::MemoryAuthority;
 use headwater_core::registry::Registry;
@@ -31,20 +32,22 @@ pub(super) const TABLES: [&str; 3] = ["a", "b", "c"];
 pub(super) type Rows = BTreeMap<&'static str, Vec<i64>>;
 
 /// Small enough that every limit is met all the time.
-pub(super) const LIMITS: Limits = Limits { rows: 60, bytes: 1_600, total_bytes: 2_400, idle: Some(Duration::from_secs(1)) };
+pub(super) const LIMITS: Limits = Limits { rows: 60, bytes: 1_000, total_bytes: 1_200, idle: Some(Duration::from_secs(1)) };
 
 pub(super) struct Place {
     authority: Arc<MemoryAuthority>,
     objects: Arc<InMemory>,
     store: &'static str,
+    seed: u64,
+    processes: Cell<u64>,
     /// Another process, with a network that does no harm.
     pub(super) other: Branch,
 }
 
 impl Place {
-    pub(super) async fn new(store: &'static str) -> Self {
+    pub(super) async fn new(store: &'static str, seed: u64) -> Self {
         let (authority, objects) = (Arc::new(MemoryAuthority::new()), Arc::new(InMemory::new()));
-        let other = open(store, &authority, &objects, &Network::calm()).await;
+        let other = open(store, environment(seed, 0), &authority, &objects, &Network::calm()).await;
         let create = other.transact(|tx| async move {
             for table in TABLES {
                 tx.create_table(table, schema()).await?;
@@ -52,13 +55,15 @@ impl Place {
             Ok(())
         });
         create.await.unwrap();
-        Self { authority, objects, store, other }
+        Self { authority, objects, store, seed, processes: Cell::new(0), other }
     }
 
     /// The process under test, started anew.
     pub(super) async fn start(&self, bug: Option<Bug>) -> (Writer, Arc<Network>) {
         let network = Network::calm();
-        let branch = open(self.store, &self.authority, &self.objects, &network).await;
+        self.processes.set(self.processes.get() + 1);
+        let environment = environment(self.seed, self.processes.get());
+        let branch = open(self.store, environment, &self.authority, &self.objects, &network).await;
         let mut shared = Shared::new(branch, LIMITS);
         shared.bug = bug;
         (Writer::over(shared), network)
@@ -79,12 +84,24 @@ impl Place {
     }
 }
 
-async fn open(store: &str, authority: &Arc<MemoryAuthority>, objects: &Arc<InMemory>, network: &Arc<Network>) -> Branch {
+/// Time and randomness of one process.
+fn environment(seed: u64, process: u64) -> Arc<SeededEnvironment> {
+    Arc::new(SeededEnvironment::new(Random::fork(seed, process).draw()))
+}
+
+async fn open(
+    store: &str,
+    environment: Arc<SeededEnvironment>,
+    authority: &Arc<MemoryAuthority>,
+    objects: &Arc<InMemory>,
+    network: &Arc<Network>,
+) -> Branch {
     let mut expected = vec![("backend", "memory"), ("store", "parquet")];
     expected.extend(headwater_adapters::EXPECTED);
     let authority = Arc::new(FaultyAuthority::new(authority.clone(), network.clone()));
     let objects = Arc::new(FaultyObjects::new(objects.clone(), network.clone()));
     let mut parts = Parts::new(Registry::seal(&expected, &[&REGISTRATION]).unwrap(), authority, objects);
+    parts.environment = environment;
     parts.retry = RetryPolicy { resolves: 2, pause: Duration::ZERO, longest_pause: Duration::ZERO, ..RetryPolicy::default() };
     Catalog::open_or_create(parts, store).await.unwrap().branch("main").unwrap()
 }

@@ -38,7 +38,8 @@ pub(super) async fn rows_staged_ahead_are_published_as_they_are(lab: &Lab) {
     tap.clear();
     let commit = publish(&branch, "t", &staged, TransactOptions::default()).await.unwrap();
     let requests = tap.requests();
-    assert!(requests.len() == 1 && requests[0].verb == "SWAP head", "{}", render(&requests));
+    let written: Vec<_> = requests.iter().map(|request| request.verb).filter(|verb| !verb.starts_with("GET")).collect();
+    assert_eq!(written, ["SWAP head"], "{}", render(&requests));
     assert_eq!((commit.tables[0].rows, commit.tables[0].changed), (8, 5));
     assert_eq!(branch.snapshot().await.unwrap().table("t").unwrap().pin, *staged.pin());
     assert_eq!(found(lab, "t").await, [0, 1, 2, 10, 11, 12, 13, 14]);

@@ -34,7 +34,7 @@ async fn a_cached_catalog_is_a_catalog_like_any_other() {
     writer.publish(&["trips"]).await.unwrap();
 
     let plain = headwater::open(&place).await.unwrap();
-    assert_eq!((plain.record(), plain.record().store.as_str()), (catalog.record(), "parquet"));
+    assert_eq!((plain.id(), plain.record().store.as_str()), (catalog.id(), "parquet"));
     let main = plain.branch("main").unwrap();
     assert_eq!((main.cache(), main.snapshot().await.unwrap().table("trips").unwrap().rows), (None, 1_000));
 }

@@ -3,6 +3,8 @@
 pub use arrow_array;
 pub use arrow_schema;
 pub use headwater_core::*;
+#[cfg(feature = "memtable")]
+pub use headwater_memtable as memtable;
 #[cfg(feature = "sql")]
 pub use headwater_sql as sql;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use headwater_core::authority::{Capability, ControlAuthority, Finding, Severity};
 use headwater_core::ids::Environment;
+use headwater_core::limits::Limits;
 use headwater_core::locator::DataRoot;
 use headwater_core::registry::{Expected, Location, OpenedBackend, Registration, Registry};
 use headwater_core::{Catalog, Error, ErrorKind, Parts, Result, RetryPolicy};
@@ -30,6 +31,8 @@ pub const MISSING: &[(&str, &str)] = &[
     ("lance", "lance"),
     #[cfg(not(feature = "local"))]
     ("local", "local"),
+    #[cfg(not(feature = "memtable"))]
+    ("memtable", "memtable"),
     #[cfg(not(feature = "parquet"))]
     ("parquet", "parquet"),
     #[cfg(not(feature = "s3"))]
@@ -81,6 +84,7 @@ pub fn builder(url: &str) -> Builder {
         actor: None,
         retry: RetryPolicy::default(),
         environment: None,
+        cache: None,
         registered: Vec::new(),
     }
 }
@@ -96,6 +100,7 @@ pub struct Builder {
     actor: Option<String>,
     retry: RetryPolicy,
     environment: Option<Arc<dyn Environment>>,
+    cache: Option<Limits>,
     registered: Vec<&'static Registration>,
 }
 
@@ -138,6 +143,14 @@ impl Builder {
         self
     }
 
+    /// What a memtable on this catalog keeps in memory: the limits of [`memtable::Writer::new`](crate::memtable::Writer::new). They stand
+    /// before those of the URL option `cache`. Nothing of it is recorded.
+    #[cfg(feature = "memtable")]
+    pub fn cache(mut self, limits: Limits) -> Self {
+        self.cache = Some(limits);
+        self
+    }
+
     /// Adds a backend or store from outside this project to those this build has.
     pub fn register(mut self, registration: &'static Registration) -> Self {
         self.registered.push(registration);
@@ -147,11 +160,15 @@ impl Builder {
     /// Opens. See [`open`] and [`create`].
     pub async fn open(self) -> Result<Catalog> {
         let registry = seal(&self.registered)?;
-        let Place { location, objects, authority, data_root } = place(&registry, &self.url, self.control.as_deref())?;
+        let Place { location, objects, authority, data_root, cache } = place(&registry, &self.url, self.control.as_deref())?;
         let mut parts = Parts::new(registry, authority, objects);
         parts.data_root = data_root;
         parts.retry = self.retry;
         parts.root = Some(location.url);
+        parts.cache = self.cache.or(cache);
+        if let Some(limits) = parts.cache {
+            limits.check()?;
+        }
         if let Some(actor) = self.actor {
             parts.actor = actor;
         }
@@ -207,14 +224,17 @@ struct Place {
     objects: Arc<dyn ObjectStore>,
     authority: Arc<dyn ControlAuthority>,
     data_root: Option<DataRoot>,
+    /// What the URL says of a memtable.
+    cache: Option<Limits>,
 }
 
 fn place(registry: &Registry, url: &str, control: Option<&str>) -> Result<Place> {
-    let location = locate(url)?;
+    let mut location = locate(url)?;
+    let cache = location.options.take("cache").as_deref().map(cache).transpose()?;
     let scheme = location.url.scheme();
     let backend = registry.backend(scheme).map_err(|error| missing(error, scheme))?;
     let OpenedBackend { authority, objects } = (backend.open)(&location)?;
-    let Some(control) = control else { return Ok(Place { location, objects, authority, data_root: None }) };
+    let Some(control) = control else { return Ok(Place { location, objects, authority, data_root: None, cache }) };
     let at = |error: Error| error.at("control", control);
     let there = locate(control).map_err(at)?;
     if there.url == location.url {
@@ -224,7 +244,18 @@ fn place(registry: &Registry, url: &str, control: Option<&str>) -> Result<Place>
     let elsewhere =
         registry.authority(&there).map_err(|error| if error.kind() == ErrorKind::Unsupported { missing(error, scheme) } else { error });
     let data_root = DataRoot { authority, control: shown(&there.url) };
-    Ok(Place { location, objects, authority: elsewhere.map_err(at)?, data_root: Some(data_root) })
+    Ok(Place { location, objects, authority: elsewhere.map_err(at)?, data_root: Some(data_root), cache })
+}
+
+/// The option that every place has, because it is none of the place's own.
+fn cache(text: &str) -> Result<Limits> {
+    if cfg!(feature = "memtable") {
+        return text.parse();
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "this build has no memtable for the URL option \"cache\"; build with the cargo feature \"memtable\" to add it",
+    ))
 }
 
 /// A URL for everyone to read.

@@ -57,8 +57,13 @@ async fn create(
 async fn change(store: &dyn DataStore, head: TableHead, change: Change, append: bool) -> Result<Effect> {
     let verb = change.name();
     let staged = store.stage(head.table(), Some(&head.pin), change).await.map_err(|error| error.at("table", &head.key))?;
+    Ok(effect(verb, head, staged, append))
+}
+
+/// What was staged for a table, as its change.
+fn effect(verb: &str, head: TableHead, staged: Staged, append: bool) -> Effect {
     let request = format!("{verb} {} {} {}", head.table_id, staged.changed, staged.content);
-    Ok(Effect { event: written(&head, &staged), staged: Some(staged), base: Some(head), append, request })
+    Effect { event: written(&head, &staged), staged: Some(staged), base: Some(head), append, request }
 }
 
 /// [`change`], or nothing where the store gives back the base.

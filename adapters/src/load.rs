@@ -35,6 +35,10 @@ pub(crate) async fn prepare(kind: WriterKind, store: &dyn DataStore, mint: &Mint
     match plan {
         Plan::Create { key, rows, properties } => crate::create(store, mint, key, rows, properties).await,
         Plan::Append(head, rows) => crate::change(store, head, Change::Append(rows), true).await,
+        Plan::Staged { head, staged, reuse } => {
+            let staged = staged.place(store, &head, reuse).await.map_err(|error| error.at("table", &head.key))?;
+            Ok(crate::effect("append", head, staged, true))
+        }
         Plan::Overwrite(head, rows) => crate::change(store, head, Change::Overwrite(rows), false).await,
         Plan::Rename(..)
         | Plan::Drop(..)

@@ -66,6 +66,7 @@ impl EffectAdapter for Schema {
                 Effect { event: crate::written(&head, &staged), staged: Some(staged), base: Some(head), append: false, request }
             }
             Plan::Append(..)
+            | Plan::Staged { .. }
             | Plan::Overwrite(..)
             | Plan::Delete(..)
             | Plan::Update(..)

@@ -13,6 +13,7 @@ use crate::head::{Event, TableHead};
 use crate::ids::Mint;
 use crate::name::TableKey;
 use crate::store::{ByKey, DataStore, Rows, Staged};
+use crate::transaction::StagedAppend;
 
 /// The kinds of write. Closed: journals may name any of these, and a build makes those it has an adapter for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -94,6 +95,15 @@ pub enum Plan {
     },
     /// More rows.
     Append(TableHead, Rows),
+    /// More rows, which are in the store already.
+    Staged {
+        /// The table.
+        head: TableHead,
+        /// The rows.
+        staged: StagedAppend,
+        /// Whether their objects are safe from a vacuum, and so may be published as they are.
+        reuse: bool,
+    },
     /// Other rows.
     Overwrite(TableHead, Rows),
     /// Another name, known to be free on the base.
@@ -136,7 +146,8 @@ impl Plan {
             | Self::Update(head, ..)
             | Self::ByKey(head, ..)
             | Self::Optimize(head)
-            | Self::Index(head, _) => &head.key,
+            | Self::Index(head, _)
+            | Self::Staged { head, .. } => &head.key,
         }
     }
 
@@ -144,7 +155,7 @@ impl Plan {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
-            Self::Append(..) => "append",
+            Self::Append(..) | Self::Staged { .. } => "append",
             Self::Overwrite(..) => "overwrite",
             Self::Rename(..) => "rename",
             Self::Drop(..) => "drop",

@@ -10,6 +10,7 @@ use crate::commit::{self, Commit, Queue, SpillMemo, TransactOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::head::{BranchState, Head, HeadView};
 use crate::ids::CatalogId;
+use crate::limits::Limits;
 use crate::name::BranchName;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
@@ -31,6 +32,11 @@ impl Branch {
     /// The branch's name.
     pub fn name(&self) -> &BranchName {
         &self.line.branch
+    }
+
+    /// What a memtable on this branch may keep in memory, where the catalog was opened with that.
+    pub fn cache(&self) -> Option<Limits> {
+        self.catalog.parts.cache
     }
 
     /// What is current: an immutable view of the whole branch, as of some moment between the call and its return. 1 request, whose size is

@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::head::{FORMAT, Head};
 use crate::ids::{CatalogId, Environment, Incarnation, Mint, SystemEnvironment};
 use crate::json::Sealed;
+use crate::limits::Limits;
 use crate::locator::{DATA_ELSEWHERE, DataRoot, Owner, check_record};
 use crate::name::{BranchName, RecordKey, RecordKind};
 use crate::registry::Registry;
@@ -115,14 +116,16 @@ pub struct Parts {
     pub root: Option<Url>,
     /// The data root, where heads and records are not kept there but elsewhere.
     pub data_root: Option<DataRoot>,
+    /// What a memtable on one of its branches keeps in memory, where its opener says so. Nothing in core reads it.
+    pub cache: Option<Limits>,
 }
 
 impl Parts {
     /// Parts with the system's clock and default bounds.
     pub fn new(registry: Registry, authority: Arc<dyn ControlAuthority>, objects: Arc<dyn ObjectStore>) -> Self {
         let environment = Arc::new(SystemEnvironment);
-        let actor = "unknown".to_owned();
-        Self { registry, authority, objects, environment, actor, retry: RetryPolicy::default(), root: None, data_root: None }
+        let (actor, retry) = ("unknown".to_owned(), RetryPolicy::default());
+        Self { registry, authority, objects, environment, actor, retry, root: None, data_root: None, cache: None }
     }
 }
 

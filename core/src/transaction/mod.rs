@@ -1,5 +1,6 @@
 //! A transaction: what a closure reads of its base, recorded, and what it asks to change.
 
+mod ahead;
 mod mutation;
 mod pending;
 
@@ -17,6 +18,7 @@ use crate::name::TableKey;
 use crate::schema::{check_schema, with_columns};
 use crate::snapshot::{Snapshot, describe};
 use crate::store::{ByKey, Partition, Rows, Scan};
+pub use ahead::StagedAppend;
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
 use pending::{NewTable, Pending, conform, plan};

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use futures::StreamExt;
 
-use super::{Table, TableOptions};
+use super::{StagedAppend, Table, TableOptions};
 use crate::adapter::{Plan, WriterKind};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -29,6 +29,7 @@ pub(super) enum Pending {
     ByKey(TableHead, SchemaRef, ByKey, Vec<Rows>),
     Optimize(TableHead),
     Index(TableHead, String),
+    Staged(TableHead, StagedAppend, bool),
 }
 
 /// A table a transaction creates.
@@ -55,7 +56,8 @@ impl Pending {
                 | Self::Update(own, ..)
                 | Self::ByKey(own, ..)
                 | Self::Optimize(own)
-                | Self::Index(own, _),
+                | Self::Index(own, _)
+                | Self::Staged(own, ..),
                 Some(head),
             ) => own.table_id == head.table_id,
         }
@@ -65,7 +67,7 @@ impl Pending {
         match self {
             Self::Create(NewTable { recreate: None, .. }) => "create",
             Self::Create(_) => "recreate",
-            Self::Append(..) => "append",
+            Self::Append(..) | Self::Staged(..) => "append",
             Self::Overwrite(..) => "overwrite",
             Self::Rename(..) => "rename",
             Self::Drop(..) => "drop",
@@ -82,7 +84,7 @@ impl Pending {
     pub(super) fn kind(&self) -> Option<WriterKind> {
         match self {
             Self::Create(NewTable { recreate: None, rows, .. }) => (!rows.is_empty()).then_some(WriterKind::Load),
-            Self::Append(..) | Self::Overwrite(..) => Some(WriterKind::Load),
+            Self::Append(..) | Self::Staged(..) | Self::Overwrite(..) => Some(WriterKind::Load),
             Self::Delete(..) | Self::Update(..) | Self::ByKey(..) => Some(WriterKind::Mutation),
             Self::Optimize(_) => Some(WriterKind::Optimize),
             Self::Index(..) => Some(WriterKind::Index),
@@ -146,6 +148,7 @@ pub(super) async fn plan(pending: Pending) -> Result<Option<Plan>> {
         Pending::Delete(head, filter) => Plan::Delete(head, filter),
         Pending::Optimize(head) => Plan::Optimize(head),
         Pending::Index(head, column) => Plan::Index(head, column),
+        Pending::Staged(head, staged, reuse) => Plan::Staged { head, staged, reuse },
         Pending::Update(head, filter, set) => Plan::Update(head, filter, set),
         Pending::Rename(head, to) => Plan::Rename(head, to),
         Pending::Drop(head) => Plan::Drop(head),

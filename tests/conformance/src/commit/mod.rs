@@ -1,5 +1,6 @@
 //! The kit for whole backends: what a catalog over an authority, an object store and the registered adapters must do.
 
+mod ahead;
 mod changes;
 mod gate;
 mod identity;
@@ -50,6 +51,10 @@ pub const PROPERTIES: &[Property<Lab>] = properties![
     tokens::a_token_is_found_in_a_spilled_segment,
     tokens::a_token_outlives_what_it_wrote_to,
     tokens::one_token_in_two_processes_commits_once,
+    ahead::rows_staged_ahead_are_published_as_they_are,
+    ahead::rows_staged_ahead_come_behind_what_others_did,
+    ahead::rows_staged_ahead_for_another_life_are_not_found,
+    ahead::rows_staged_ahead_are_one_commit_under_one_token,
     travel::every_state_comes_back_by_seq_commit_and_time,
     travel::points_that_never_were_are_not_found,
     travel::old_states_never_change,

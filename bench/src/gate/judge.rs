@@ -13,7 +13,8 @@ const DIGITS: f64 = 8.0;
 /// Judges the curve of one cell.
 pub(super) fn judge(authority: &'static str, store: &str, width: usize, cell: &Cell, points: &[Point], budgets: &Budgets) -> CellReport {
     let layout = cell.layout.map(Layout::name);
-    let mut names = vec![authority.to_owned(), store.to_owned(), format!("{width} tables"), cell.operation.to_owned(), cell.access.to_owned()];
+    let mut names =
+        vec![authority.to_owned(), store.to_owned(), format!("{width} tables"), cell.operation.to_owned(), cell.access.to_owned()];
     names.push(format!("{} tail", cell.phase.name()));
     names.extend(layout.map(str::to_owned));
     let budget = budgets.find(cell);

@@ -140,7 +140,10 @@ impl<'a> Lake<'a> {
             append(&self.writer, vec![step % cycle]).await?;
             head = self.head().await?;
         }
-        Err(Error::untrusted(&self.subject.name(), format!("its tail of {} entries never comes to its {} phase", head.tail.len(), phase.name())))
+        Err(Error::untrusted(
+            &self.subject.name(),
+            format!("its tail of {} entries never comes to its {} phase", head.tail.len(), phase.name()),
+        ))
     }
 
     /// Deletes the rows past their time in the maintained tables, and compacts what is left.
@@ -150,7 +153,8 @@ impl<'a> Lake<'a> {
             return Ok(());
         }
         let failed = || Error::catalog("maintaining tables");
-        let old = || Filter::Compare { column: "id".to_owned(), op: Comparison::GreaterEqual, value: Arc::new(Int64Array::from(vec![KEPT])) };
+        let old =
+            || Filter::Compare { column: "id".to_owned(), op: Comparison::GreaterEqual, value: Arc::new(Int64Array::from(vec![KEPT])) };
         let deleted = self.writer.transact(|tx| async move {
             for table in tables {
                 tx.delete(&tx.table(&key(*table)).await?, old()).await?;

@@ -30,6 +30,14 @@ const QUIET: usize = 4;
 /// Turns after which it lets go whatever it holds: a client that goes on without its requests must not stand still.
 const PATIENCE: usize = 5_000;
 
+/// What every request is delayed by where round trips are confirmed by the clock.
+const INJECTED: Duration = Duration::from_millis(50);
+/// How often that is tried: what disturbs it can only make it take longer.
+const TRIES: usize = 8;
+
+/// Requests of one operation that are kept for a person to read.
+const LOGGED: usize = 60;
+
 /// What one plane (control or data) of an operation cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
@@ -116,6 +124,27 @@ impl Meter {
         Ok((done, sample))
     }
 
+    /// Confirms a number of round trips by the clock, on a loopback server: with every request delayed by the same time, an operation takes that
+    /// time once for each. Returns how often it took it. `None` elsewhere: a disk's clock is the count itself.
+    pub(super) async fn confirm<T>(&self, what: &str, round_trips: usize, work: impl AsyncFn() -> Result<T>) -> Result<Option<usize>> {
+        let Outside::Loopback(_, proxy) = &self.outside else { return Ok(None) };
+        let mut least = usize::MAX;
+        for _ in 0..TRIES {
+            proxy.inject(Rule::new(Fault::DelayRequest(INJECTED)));
+            let begun = Instant::now();
+            let done = work().await;
+            let took = begun.elapsed();
+            proxy.heal();
+            done?;
+            least = least.min((took.as_millis() / INJECTED.as_millis()) as usize);
+            if least == round_trips {
+                return Ok(Some(least));
+            }
+        }
+        let problem = format!("{round_trips} round trips were counted, but with each request delayed it took {least} times the delay");
+        Err(Error::untrusted(what, problem))
+    }
+
     /// A tap sees a list and not its pages, each of which is a request.
     fn count_pages(&self, tapped: &[tap::Request], sample: &mut Sample) {
         let (Outside::Loopback(wire, _) | Outside::Connector(wire)) = &self.outside else { return };
@@ -143,12 +172,15 @@ impl Meter {
         match &self.outside {
             Outside::Nowhere => trips(stages_of_tap),
             Outside::Loopback(wire, proxy) => {
-                differ("connector", &Totals::of_wire(&wire.requests()), render(&wire.requests()))?;
-                differ("proxy", &Totals::of_wire(&proxy.requests()), proxy.render())?;
-                trips(stages_of_tap)?;
+                differ("connector", &Totals::of_wire(&wire.requests()), clipped(&render(&wire.requests())))?;
+                differ("proxy", &Totals::of_wire(&proxy.requests()), clipped(&proxy.render()))?;
+                // What a tap sees of a list are not its pages, one after the other.
+                if !tapped.iter().any(|request| request.verb.starts_with("LIST")) {
+                    trips(stages_of_tap)?;
+                }
                 trips(proxy.stages())
             }
-            Outside::Connector(wire) => differ("connector", &Totals::of_wire(&wire.requests()), render(&wire.requests())),
+            Outside::Connector(wire) => differ("connector", &Totals::of_wire(&wire.requests()), clipped(&render(&wire.requests()))),
         }
     }
 }
@@ -234,7 +266,7 @@ fn is_control(request: &tap::Request) -> bool {
 }
 
 fn sample(requests: &[tap::Request], round_trips: usize) -> Result<Sample> {
-    let mut sample = Sample { round_trips, log: tap::render(requests), ..Sample::default() };
+    let mut sample = Sample { round_trips, log: clipped(&tap::render(requests)), ..Sample::default() };
     for request in requests {
         *sample.verbs.entry(request.verb.to_owned()).or_default() += 1;
         let cost = if is_control(request) { &mut sample.control } else { &mut sample.data };
@@ -250,6 +282,15 @@ fn sample(requests: &[tap::Request], round_trips: usize) -> Result<Sample> {
         }
     }
     Ok(sample)
+}
+
+/// The first lines of a log, and how many more there are.
+fn clipped(log: &str) -> String {
+    let mut lines: Vec<&str> = log.lines().take(LOGGED).collect();
+    let more = log.lines().count() - lines.len();
+    let rest = format!("  and {more} more");
+    lines.extend((more > 0).then_some(rest.as_str()));
+    lines.join("\n")
 }
 
 /// Journal entries and table heads in a control object.

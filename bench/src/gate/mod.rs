@@ -36,7 +36,7 @@ use tokio::sync::watch;
 pub use error::{Error, Result};
 pub use lake::Between;
 pub use meter::{Cost, Sample};
-pub use operations::{Cell, Curves, Point};
+pub use operations::{Cell, Confirmation, Curves, Point};
 pub use place::Place;
 
 use self::budget::Budgets;
@@ -51,6 +51,8 @@ pub struct Findings {
     pub cells: Vec<CellReport>,
     /// Ours beside the negative control.
     pub comparisons: Vec<Comparison>,
+    /// Round trips that the clock has confirmed.
+    pub confirmed: Vec<Confirmation>,
 }
 
 /// Measures one place, and removes what it wrote there, whatever happens. Runs on a thread and a runtime of its own.
@@ -111,7 +113,8 @@ impl Gate {
             let budgets = Budgets::of(&subject.store)?;
             let tell = |what: String| (self.told)(format!("{authority} · {} tables, {} · {what}", subject.width, subject.store));
             let lake = Lake::create(place, subject, &self.between).await?;
-            let curves = operations::measure(&lake, &tell).await?;
+            let (curves, confirmed) = operations::measure(&lake, &tell).await?;
+            findings.confirmed.extend(confirmed);
             for (cell, points) in &curves {
                 findings.cells.push(judge::judge(authority, &subject.store, subject.width, cell, points, &budgets));
             }

@@ -6,6 +6,7 @@ use futures::TryStreamExt;
 use futures::future::try_join_all;
 use headwater::store::Scan;
 use headwater::{At, Branch, Snapshot};
+use serde::Serialize;
 
 use super::error::{Error, Result};
 use super::lake::{Lake, append, append_at_once, key};
@@ -42,9 +43,22 @@ pub struct Point {
 /// The curves of one catalog.
 pub type Curves = BTreeMap<Cell, Vec<Point>>;
 
+/// Round trips that the clock has confirmed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Confirmation {
+    /// The operation.
+    pub operation: &'static str,
+    /// The access.
+    pub access: &'static str,
+    /// Round trips as counted.
+    pub round_trips: usize,
+    /// Time it took with every request delayed, by that delay, rounded down.
+    pub times_the_delay: usize,
+}
+
 /// Grows one catalog and measures it on the way.
-pub(super) async fn measure(lake: &Lake<'_>, told: &(dyn Fn(String) + Sync)) -> Result<Curves> {
-    let mut curves = Curves::new();
+pub(super) async fn measure(lake: &Lake<'_>, told: &(dyn Fn(String) + Sync)) -> Result<(Curves, Vec<Confirmation>)> {
+    let (mut curves, mut confirmed) = (Curves::new(), Vec::new());
     for depth in &lake.subject.depths {
         told(format!("growing to {depth} commits"));
         lake.grow(*depth).await?;
@@ -56,9 +70,12 @@ pub(super) async fn measure(lake: &Lake<'_>, told: &(dyn Fn(String) + Sync)) -> 
             stop.reads(&mut curves).await?;
             stop.travels(&mut curves).await?;
             stop.commits(&mut curves).await?;
+            if *phase == Phase::Equal && Some(depth) == lake.subject.depths.last() {
+                confirmed = stop.confirm(&curves).await?;
+            }
         }
     }
-    Ok(curves)
+    Ok((curves, confirmed))
 }
 
 /// One depth and phase.
@@ -169,6 +186,34 @@ impl Stop<'_> {
             self.take(curves, ("commit", "8 at once"), None, append_at_once(&lake.writer, tables)).await?;
         }
         Ok(())
+    }
+}
+
+impl Stop<'_> {
+    /// Has the clock confirm the round trips of one cell of each kind.
+    async fn confirm(&self, curves: &Curves) -> Result<Vec<Confirmation>> {
+        let (lake, goal) = (self.lake, self.seq / 2);
+        let mut confirmed = Vec::new();
+        for (operation, access) in [("lookup", "unchanged"), ("open", "cold process"), ("travel", "cold process"), ("commit", "warm")] {
+            let fits = |cell: &&Cell| (cell.operation, cell.access, cell.phase) == (operation, access, self.phase);
+            let Some(point) = curves.keys().find(fits).and_then(|cell| curves[cell].last()) else { continue };
+            let work = async || match operation {
+                "lookup" => current(&lake.reader).await.map(drop),
+                "open" => at_open(&lake.process().await?).await.map(drop),
+                "travel" => {
+                    let then = at_open(&lake.process().await?).await?.at(At::Seq(goal)).await;
+                    then.map(drop).map_err(Error::catalog("time travel"))
+                }
+                _ => append(&lake.writer, vec![0]).await.map(drop),
+            };
+            // Each is done once before: what changed since it was measured is known again.
+            work().await?;
+            let what = format!("{operation} ({access}) of {} with delayed requests", lake.subject.name());
+            if let Some(times_the_delay) = lake.meter.confirm(&what, point.sample.round_trips, work).await? {
+                confirmed.push(Confirmation { operation, access, round_trips: point.sample.round_trips, times_the_delay });
+            }
+        }
+        Ok(confirmed)
     }
 }
 

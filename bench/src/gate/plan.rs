@@ -142,7 +142,8 @@ impl Plan {
             estimate += subject.estimate();
         }
         if let Some(last) = self.fold.last() {
-            estimate += Estimate { puts: *last, gets: self.fold.iter().sum(), lists: self.fold.iter().map(|depth| depth / 1_000 + 1).sum() };
+            estimate +=
+                Estimate { puts: *last, gets: self.fold.iter().sum(), lists: self.fold.iter().map(|depth| depth / 1_000 + 1).sum() };
             estimate.lists += *last / 1_000;
         }
         estimate

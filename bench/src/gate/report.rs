@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::budget::Law;
 use super::meter::Cost;
+use super::operations::Confirmation;
 
 /// The version of the fields below.
 pub const SCHEMA: &str = "headwater-gate/1";
@@ -35,6 +36,8 @@ pub struct Report {
     pub cells: Vec<CellReport>,
     /// A cold lookup of what is current, ours beside the negative control.
     pub comparisons: Vec<Comparison>,
+    /// Round trips that the clock has confirmed, with every request delayed.
+    pub confirmed: Vec<Confirmation>,
 }
 
 /// Where something was measured.

@@ -17,9 +17,9 @@ impl Gate {
         let started = clock.now_ms();
         let measured: Vec<Result<Option<Findings>>> = std::thread::scope(|scope| {
             let running: Vec<_> = places.iter().map(|place| (place, scope.spawn(|| self.run(place, stop.clone())))).collect();
-            let ended = running.into_iter().map(|(place, thread)| {
-                thread.join().unwrap_or_else(|_| Err(Error::untrusted(place.name(), "its measurement broke off")))
-            });
+            let ended = running
+                .into_iter()
+                .map(|(place, thread)| thread.join().unwrap_or_else(|_| Err(Error::untrusted(place.name(), "its measurement broke off"))));
             ended.collect()
         });
         let mut found = Findings::default();
@@ -27,6 +27,7 @@ impl Gate {
             let Some(findings) = findings? else { return Ok(None) };
             found.cells.extend(findings.cells);
             found.comparisons.extend(findings.comparisons);
+            found.confirmed.extend(findings.confirmed);
         }
         let failed = found.cells.iter().filter(|cell| cell.verdict == Verdict::Failed);
         let mut problems: Vec<String> = failed.map(|cell| format!("{}: {}", cell.id, cell.problems.join("; "))).collect();
@@ -46,6 +47,7 @@ impl Gate {
             problems,
             cells: found.cells,
             comparisons: found.comparisons,
+            confirmed: found.confirmed,
         }))
     }
 }

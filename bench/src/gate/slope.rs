@@ -16,7 +16,8 @@ impl Slope {
     /// 95 %, whatever the noise: it spans the slopes of all pairs.
     pub fn of(points: &[(f64, f64)]) -> Option<Self> {
         let pairs = points.iter().enumerate().flat_map(|(i, one)| points[i + 1..].iter().map(move |other| (one, other)));
-        let mut slopes: Vec<f64> = pairs.filter(|(one, other)| one.0 != other.0).map(|(one, other)| (other.1 - one.1) / (other.0 - one.0)).collect();
+        let mut slopes: Vec<f64> =
+            pairs.filter(|(one, other)| one.0 != other.0).map(|(one, other)| (other.1 - one.1) / (other.0 - one.0)).collect();
         slopes.sort_unstable_by(f64::total_cmp);
         let (low, high) = (*slopes.first()?, *slopes.last()?);
         let middle = slopes.len() / 2;

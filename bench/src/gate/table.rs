@@ -3,11 +3,14 @@
 use std::fmt::Write;
 
 use super::budget::Law;
+use super::operations::Confirmation;
 use super::report::{CellReport, Metric, Report, Verdict};
 
 /// The report as text.
 pub fn text(report: &Report) -> String {
-    let mut lines = vec![["place", "tables", "operation", "access", "tail", "layout", "requests", "trips", "bytes", "entries", "verdict"].map(str::to_owned)];
+    let mut lines = vec![
+        ["place", "tables", "operation", "access", "tail", "layout", "requests", "trips", "bytes", "entries", "verdict"].map(str::to_owned),
+    ];
     for cell in &report.cells {
         lines.push(line(cell));
     }
@@ -30,6 +33,11 @@ pub fn text(report: &Report) -> String {
             "  {:5}  {:>6} commits  {} requests, {} bytes  against {:>5} requests, {:>8} bytes  {:>6.1} times",
             ours.authority, ours.depth, ours.requests, ours.bytes, ours.control_requests, ours.control_bytes, ours.ratio
         );
+    }
+    if !report.confirmed.is_empty() {
+        let say = |one: &Confirmation| format!("{} ({}) {}", one.operation, one.access, one.times_the_delay);
+        let all: Vec<String> = report.confirmed.iter().map(say).collect();
+        let _ = writeln!(text, "\nround trips confirmed by the clock, every request delayed: {}", all.join(", "));
     }
     for cell in report.cells.iter().filter(|cell| cell.verdict == Verdict::Failed) {
         let _ = writeln!(text, "\nFAILED  {}", cell.id);

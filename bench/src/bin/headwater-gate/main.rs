@@ -152,7 +152,8 @@ fn interrupted() -> Result<watch::Receiver<bool>> {
 
 /// The command, as a reader would type it.
 fn command() -> String {
-    let arguments = std::env::args().skip(1).map(|argument| if argument.contains([' ', '?', '&']) { format!("'{argument}'") } else { argument });
+    let arguments =
+        std::env::args().skip(1).map(|argument| if argument.contains([' ', '?', '&']) { format!("'{argument}'") } else { argument });
     std::iter::once("headwater-gate".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 

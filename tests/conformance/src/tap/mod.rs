@@ -24,7 +24,6 @@ pub use objects::TapObjects;
 /// How often a request lets others go first: enough for tasks that are woken through a few others.
 const YIELDS: usize = 32;
 
-
 /// One request, as the backend saw it.
 #[derive(Clone, Debug)]
 pub struct Request {

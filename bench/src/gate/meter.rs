@@ -31,7 +31,7 @@ const QUIET: usize = 4;
 const PATIENCE: usize = 5_000;
 
 /// What every request is delayed by where round trips are confirmed by the clock.
-const INJECTED: Duration = Duration::from_millis(50);
+const INJECTED: Duration = Duration::from_millis(200);
 /// How often that is tried: what disturbs it can only make it take longer.
 const TRIES: usize = 8;
 

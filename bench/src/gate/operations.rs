@@ -58,7 +58,7 @@ pub struct Confirmation {
 
 /// Grows one catalog and measures it on the way.
 pub(super) async fn measure(lake: &Lake<'_>, told: &(dyn Fn(String) + Sync)) -> Result<(Curves, Vec<Confirmation>)> {
-    let (mut curves, mut confirmed) = (Curves::new(), Vec::new());
+    let mut curves = Curves::new();
     for depth in &lake.subject.depths {
         told(format!("growing to {depth} commits"));
         lake.grow(*depth).await?;
@@ -70,11 +70,9 @@ pub(super) async fn measure(lake: &Lake<'_>, told: &(dyn Fn(String) + Sync)) -> 
             stop.reads(&mut curves).await?;
             stop.travels(&mut curves).await?;
             stop.commits(&mut curves).await?;
-            if *phase == Phase::Equal && Some(depth) == lake.subject.depths.last() {
-                confirmed = stop.confirm(&curves).await?;
-            }
         }
     }
+    let confirmed = confirm(lake).await?;
     Ok((curves, confirmed))
 }
 
@@ -189,32 +187,29 @@ impl Stop<'_> {
     }
 }
 
-impl Stop<'_> {
-    /// Has the clock confirm the round trips of one cell of each kind.
-    async fn confirm(&self, curves: &Curves) -> Result<Vec<Confirmation>> {
-        let (lake, goal) = (self.lake, self.seq / 2);
-        let mut confirmed = Vec::new();
-        for (operation, access) in [("lookup", "unchanged"), ("open", "cold process"), ("travel", "cold process"), ("commit", "warm")] {
-            let fits = |cell: &&Cell| (cell.operation, cell.access, cell.phase) == (operation, access, self.phase);
-            let Some(point) = curves.keys().find(fits).and_then(|cell| curves[cell].last()) else { continue };
-            let work = async || match operation {
-                "lookup" => current(&lake.reader).await.map(drop),
-                "open" => at_open(&lake.process().await?).await.map(drop),
-                "travel" => {
-                    let then = at_open(&lake.process().await?).await?.at(At::Seq(goal)).await;
-                    then.map(drop).map_err(Error::catalog("time travel"))
-                }
-                _ => append(&lake.writer, vec![0]).await.map(drop),
-            };
-            // Each is done once before: what changed since it was measured is known again.
-            work().await?;
-            let what = format!("{operation} ({access}) of {} with delayed requests", lake.subject.name());
-            if let Some(times_the_delay) = lake.meter.confirm(&what, point.sample.round_trips, work).await? {
-                confirmed.push(Confirmation { operation, access, round_trips: point.sample.round_trips, times_the_delay });
+/// Has the clock confirm the round trips of one operation of each kind, when all is measured.
+async fn confirm(lake: &Lake<'_>) -> Result<Vec<Confirmation>> {
+    let goal = lake.seq().await? / 2;
+    let mut confirmed = Vec::new();
+    for (operation, access) in [("lookup", "unchanged"), ("open", "cold process"), ("travel", "cold process"), ("commit", "warm")] {
+        let work = async || match operation {
+            "lookup" => current(&lake.reader).await.map(drop),
+            "open" => at_open(&lake.process().await?).await.map(drop),
+            "travel" => {
+                let then = at_open(&lake.process().await?).await?.at(At::Seq(goal)).await;
+                then.map(drop).map_err(Error::catalog("time travel"))
             }
+            _ => append(&lake.writer, vec![0]).await.map(drop),
+        };
+        // Done once before it is counted: what changed since the last time is known again.
+        work().await?;
+        let what = format!("{operation} ({access}) of {} with delayed requests", lake.subject.name());
+        let round_trips = lake.meter.measure(&what, work()).await?.1.round_trips;
+        if let Some(times_the_delay) = lake.meter.confirm(&what, round_trips, work).await? {
+            confirmed.push(Confirmation { operation, access, round_trips, times_the_delay });
         }
-        Ok(confirmed)
     }
+    Ok(confirmed)
 }
 
 async fn current(branch: &Branch) -> Result<Snapshot> {

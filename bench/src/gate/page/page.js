@@ -11,7 +11,7 @@ const OPERATIONS = {
   travel: ["Time travel", "to the middle of history"],
   fold: ["Negative control", "what is current, by folding a journal: it must grow"],
 };
-const ACCESS = { warm: "warm handle", unchanged: "nothing changed", "cold process": "cold process", "shared session": "cold handle, shared session", "8 at once": "8 at once" };
+const ACCESS = { "cold process": "cold process", "shared session": "cold handle, shared session", warm: "warm handle", unchanged: "nothing changed", "8 at once": "8 at once" };
 
 const number = value => Number.isInteger(value) ? value.toLocaleString("en-US") : value.toLocaleString("en-US", { maximumFractionDigits: 1 });
 function bytes(value) {
@@ -159,7 +159,7 @@ function shown(cell, name, title, form = number) {
 }
 function plain(cell, name, title) {
   const sum = total(cell, name), box = element("div", { class: "number", "data-name": title });
-  if (sum) box.append(number(sum.max), element("small", {}, sum.budget == null ? "" : ` of ${number(sum.budget)}`));
+  if (sum) box.append(element("span", {}, number(sum.max), element("small", {}, sum.budget == null ? "" : ` of ${number(sum.budget)}`)));
   return box;
 }
 
@@ -179,7 +179,10 @@ function curves() {
   $("curves").replaceChildren();
   const wanted = cell => (!chosen.authority || cell.authority === chosen.authority) && (!chosen.width || cell.operation === "fold" || String(cell.width) === chosen.width);
   for (const [operation, [name, what]] of Object.entries(OPERATIONS)) {
-    const cells = report.cells.filter(cell => cell.operation === operation && wanted(cell));
+    const rank = cell => [cell.authority === "s3" ? 0 : 1, cell.store, cell.width, Object.keys(ACCESS).indexOf(cell.access), cell.phase];
+    const before = (one, other) => one < other ? -1 : one > other ? 1 : 0;
+    const order = (one, other) => rank(one).map((key, i) => before(key, rank(other)[i])).find(sign => sign) ?? 0;
+    const cells = report.cells.filter(cell => cell.operation === operation && wanted(cell)).sort(order);
     if (!cells.length) continue;
     const group = element("div", { class: "group" }, element("h3", {}, name, element("small", {}, what)));
     group.append(element("div", { class: "row head" }, ...["", "requests", "round trips", "bytes", "entries", ""].map(text => element("span", {}, text))));
@@ -215,7 +218,7 @@ function filters() {
   };
   const failed = report.cells.some(cell => cell.verdict === "failed");
   choice("authority", "place", [...new Set(report.cells.map(cell => cell.authority))]);
-  choice("width", "tables", [...new Set(report.cells.map(cell => String(cell.width)))]);
+  choice("width", "tables", [...new Set(report.cells.map(cell => cell.width))].sort((one, other) => one - other).map(String));
   if (failed) {
     for (const field of ["authority", "width"]) chosen[field] = "";
     $("filters").querySelectorAll("button").forEach(button => button.setAttribute("aria-pressed", String(button.textContent === "all")));

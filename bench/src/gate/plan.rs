@@ -135,6 +135,13 @@ impl Plan {
         self.subjects.retain(|subject| widths.contains(&subject.width));
     }
 
+    /// Keeps only depths up to this one.
+    pub fn shallow(&mut self, deepest: u64) {
+        self.subjects.iter_mut().map(|subject| &mut subject.depths).chain([&mut self.fold]).for_each(|depths| {
+            depths.retain(|depth| *depth <= deepest);
+        });
+    }
+
     /// Roughly what it asks of its place.
     pub fn estimate(&self) -> Estimate {
         let mut estimate = Estimate::default();

@@ -35,6 +35,9 @@ struct Arguments {
     /// Only catalogs of so many tables (1, 10, 100); may be said several times.
     #[arg(long)]
     width: Vec<usize>,
+    /// Not beyond this depth: at 80, what is measured first is over in seconds.
+    #[arg(long, value_name = "DEPTH")]
+    to: Option<u64>,
     /// Prints the report as one JSON document instead of a table. docs/cost.md describes it.
     #[arg(long)]
     json: bool,
@@ -79,6 +82,9 @@ fn run(arguments: &Arguments) -> Result<Option<Report>> {
         if plan.subjects.is_empty() {
             return Err(Error::Invalid(format!("no catalog of the plan has {:?} tables; it has some of 1, 10 and 100", arguments.width)));
         }
+    }
+    if let Some(deepest) = arguments.to {
+        plan.shallow(deepest);
     }
     let estimate = plan.estimate();
     for place in &places {

@@ -63,7 +63,7 @@ impl<'a> Lake<'a> {
         let created = grower.transact(|tx| async move {
             for table in 0..tables {
                 let table = tx.create_table(&key(table), schema()).await?;
-                tx.append(&table, rows(0..KEPT)).await?;
+                tx.append(&table, rows(0..KEPT)?).await?;
             }
             Ok(())
         });
@@ -206,7 +206,7 @@ pub(super) async fn append(branch: &Branch, tables: Vec<usize>) -> Result<u64> {
     let tables = &tables;
     let appended = branch.transact(|tx| async move {
         for table in tables {
-            tx.append(&tx.table(&key(*table)).await?, rows(KEPT..KEPT + 1)).await?;
+            tx.append(&tx.table(&key(*table)).await?, rows(KEPT..KEPT + 1)?).await?;
         }
         Ok(())
     });
@@ -233,9 +233,8 @@ fn schema() -> SchemaRef {
 }
 
 /// Rows whose files have one length wherever they are written.
-fn rows(ids: std::ops::Range<i64>) -> RecordBatch {
+fn rows(ids: std::ops::Range<i64>) -> headwater::Result<RecordBatch> {
     let names: StringArray = ids.clone().map(|id| Some(format!("row {id:08}"))).collect();
     let columns: Vec<arrow_array::ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(ids)), Arc::new(names)];
-    // The columns are made for this schema: equal in number, type and length.
-    RecordBatch::try_new(schema(), columns).unwrap_or_else(|_| RecordBatch::new_empty(schema()))
+    RecordBatch::try_new(schema(), columns).map_err(|source| headwater::Error::invalid("the rows do not fit their schema").because(source))
 }

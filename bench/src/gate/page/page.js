@@ -45,7 +45,7 @@ function headline() {
     const claim = $("claim");
     if (same) claim.append("What is current costs ", element("em", {}, `${first.requests} requests`), `, at ${number(first.depth)} commits and at ${number(last.depth)}`);
     else claim.append(`What is current costs ${first.requests} to ${last.requests} requests`);
-    $("lead").textContent = `Folding a journal of the same commits takes ${number(first.control_requests)} requests, then ${number(last.control_requests)}: ${number(Math.round(last.ratio))} times ours. `
+    $("lead").textContent = `Folding a journal of as many commits takes ${number(first.control_requests)} requests, then ${number(last.control_requests)}: ${number(Math.round(last.ratio))} times ours. `
       + `Counted below every retry on ${report.places.map(place => place.name).join(" and on ")}.`;
   } else $("claim").append("No cost grows with history");
   const tile = (value, text, kind) => element("div", { class: "tile " + kind }, element("b", {}, String(value)), element("span", {}, text));

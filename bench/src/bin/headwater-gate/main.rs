@@ -156,11 +156,20 @@ fn interrupted() -> Result<watch::Receiver<bool>> {
     Ok(stopped)
 }
 
-/// The command, as a reader would type it.
+/// The command, as a reader would type it to measure the same: without where the report goes.
 fn command() -> String {
-    let arguments =
-        std::env::args().skip(1).map(|argument| if argument.contains([' ', '?', '&']) { format!("'{argument}'") } else { argument });
-    std::iter::once("headwater-gate".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+    let mut words = vec!["headwater-gate".to_owned()];
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--json" => {}
+            "--html" | "--json-file" => drop(arguments.next()),
+            argument if argument.starts_with("--html=") || argument.starts_with("--json-file=") => {}
+            argument if argument.contains([' ', '?', '&']) => words.push(format!("'{argument}'")),
+            argument => words.push(argument.to_owned()),
+        }
+    }
+    words.join(" ")
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {

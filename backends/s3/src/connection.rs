@@ -98,7 +98,8 @@ async fn resolve(settings: &Settings) -> Result<Resolved> {
     settings.check_transport(&bucket)?;
 
     let tls = bucket.scheme() == "https";
-    let http = tokio::task::spawn_blocking(move || Http::new(tls)).await;
+    let observer = settings.observer.clone();
+    let http = tokio::task::spawn_blocking(move || Http::new(tls, observer)).await;
     let http = http.map_err(|source| Error::new(ErrorKind::Unavailable, "the runtime shut down before the request").because(source))??;
     let chain = sdk.credentials_provider().ok_or_else(|| Error::invalid("no source of S3 credentials is set"))?;
     let credentials = CachedCredentials::new(chain);

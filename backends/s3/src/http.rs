@@ -27,6 +27,8 @@ use hyper_util::client::legacy;
 use object_store::client as objects;
 use objects::{HttpError, HttpErrorKind, HttpResponseBody};
 
+use crate::observer::{Observer, Watch};
+
 /// How long a connection may take to be made, with its TLS.
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// How long a request may take to its reply, besides its body's own time.
@@ -42,19 +44,20 @@ pub(crate) struct Http {
     connector: SharedHttpConnector,
     /// What the server calls itself, from its first reply that says so.
     server: Arc<OnceLock<String>>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl Http {
     /// A client; without `tls` it reads no certificates and reaches plain HTTP only, and never by a proxy. Reads files: not for an async
     /// thread.
-    pub(crate) fn new(tls: bool) -> Result<Self> {
+    pub(crate) fn new(tls: bool, observer: Option<Arc<dyn Observer>>) -> Result<Self> {
         let trust = TlsContext::builder().with_trust_store(TrustStore::empty().with_native_roots(tls)).build();
         let trust = trust.map_err(|source| Error::new(ErrorKind::InvalidInput, "TLS could not be set up").because(source))?;
         let limits = HttpConnectorSettings::builder().connect_timeout(CONNECT).build();
         // HTTPS_PROXY and NO_PROXY.
         let proxy = if tls { ProxyConfig::from_env() } else { ProxyConfig::disabled() };
         let connector = Connector::builder().connector_settings(limits).proxy_config(proxy).tls_provider(ring()).tls_context(trust).build();
-        Ok(Self { connector: SharedHttpConnector::new(connector), server: Arc::default() })
+        Ok(Self { connector: SharedHttpConnector::new(connector), server: Arc::default(), observer })
     }
 
     /// This client for the SDK. Limits of time are the SDK's own; this one keeps to [`CONNECT`].
@@ -80,9 +83,13 @@ fn ring() -> Provider {
 
 impl HttpConnector for Http {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let watch = self.observer.clone().map(|observer| Watch::begin(observer, &request));
         let (reply, server) = (self.connector.call(request), self.server.clone());
         HttpConnectorFuture::new(async move {
             let reply = reply.await?;
+            if let Some(watch) = watch {
+                watch.answered(&reply);
+            }
             if let Some(name) = reply.headers().get("server") {
                 server.get_or_init(|| name.chars().filter(|c| !c.is_control()).take(60).collect());
             }

@@ -6,6 +6,7 @@
 //! - [`Settings`]: bucket, prefix and options, from a URL or by hand, over the standard AWS variables and profiles.
 //! - `connection`: what those resolve to: clients, endpoint, credentials.
 //! - `http`, `credentials`: the one HTTP client and the one credential chain under the SDK and under object_store.
+//! - [`Observer`]: sees every request as it leaves that client, below all retries.
 //! - `layout`: which object is which head or record.
 //! - `status`: what a reply means for a conditional write. The rules, in one pure function.
 //! - `requests`: get, conditional put, list and delete of one object; `failure` turns what went wrong into facts and errors.
@@ -21,6 +22,7 @@ mod failure;
 mod http;
 mod layout;
 mod objects;
+mod observer;
 mod probe;
 mod requests;
 mod settings;
@@ -31,6 +33,7 @@ use headwater_core::registry::{Backend, Location, OpenedBackend, Part, Registrat
 
 pub use authority::S3Authority;
 pub use doctor::doctor;
+pub use observer::{Answered, Observer, Sent};
 pub use probe::{Check, Outcome, ProbeReport, probe};
 pub use settings::Settings;
 

@@ -1,12 +1,15 @@
 //! Where a catalog lies and how to reach it. Read in one place, once.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use headwater_core::registry::Location;
 use headwater_core::{Error, ErrorKind, Result};
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
+
+use crate::observer::Observer;
 
 /// Room for the longest head or record key below the prefix in the 1,024 bytes of an S3 key.
 const MAX_PREFIX_BYTES: usize = 512;
@@ -40,6 +43,7 @@ pub struct Settings {
     pub(crate) credentials: Option<SharedCredentialsProvider>,
     /// Whether the endpoints of a profile count.
     pub(crate) configured_endpoints: bool,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
 impl Settings {
@@ -60,6 +64,7 @@ impl Settings {
             profile: None,
             credentials: None,
             configured_endpoints: true,
+            observer: None,
         })
     }
 
@@ -115,6 +120,12 @@ impl Settings {
     /// Sets where credentials come from, instead of the chain. They are asked for again shortly before they expire.
     pub fn credentials(mut self, provider: impl ProvideCredentials + 'static) -> Self {
         self.credentials = Some(SharedCredentialsProvider::new(provider));
+        self
+    }
+
+    /// Shows every request to this observer, as it leaves the client: below every retry.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
         self
     }
 

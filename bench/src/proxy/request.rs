@@ -129,7 +129,7 @@ pub struct Request {
 }
 
 impl Request {
-    pub(super) fn new(number: u64, start: u64, head: &Parts) -> Self {
+    pub(crate) fn new(number: u64, start: u64, head: &Parts) -> Self {
         let decode = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let path = head.uri.path().trim_start_matches('/');

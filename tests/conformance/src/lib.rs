@@ -32,6 +32,7 @@
 //! - [`crash`]: the same, killed at every request.
 //! - [`faults`]: a bad network in front of any backend.
 //! - [`invariants`]: the numbered rules, checked over everything that was written.
+//! - [`shape`]: the size of a control object without the digits of its counters.
 //! - [`lab`]: catalogs over a fixture, as separate processes open them.
 //! - [`values`]: columns of every type.
 //! - [`tap`]: counts requests, finds round trips, kills.
@@ -46,6 +47,7 @@ pub mod fixture;
 pub mod invariants;
 pub mod lab;
 pub mod rows;
+pub mod shape;
 pub mod store;
 pub mod tap;
 pub mod values;

@@ -8,11 +8,11 @@ use futures::future::join_all;
 use headwater_bench::proxy::{Fault, Proxy, Request, Rule, Verb};
 use headwater_conformance::fixture::Fixture;
 use headwater_conformance::rows::{numbered, schema};
+use headwater_conformance::shape::Shape;
 use headwater_core::authority::HeadRead;
 use headwater_core::head::Head;
 use headwater_core::verify::Depth;
 use headwater_core::{At, Branch, Catalog, Parts};
-use headwater_suite::shape::Shape;
 use headwater_suite_s3::{Buckets, registry};
 
 const DEPTHS: [u64; 4] = [20, 80, 320, 1_280];

@@ -50,3 +50,55 @@ async fn sixty_four_commits_of_one_process_share_at_most_eight_swaps() {
     let log = cold.branch("main").unwrap().snapshot().await.unwrap().log(100).await.unwrap();
     assert_eq!(log.len(), 65);
 }
+
+/// Writers of one process on disjoint tables.
+const WRITERS: usize = 64;
+/// Commits of each.
+const COMMITS: usize = 4;
+
+/// What a far-away store may take. At this latency round trips are what time goes into, so commits for each round trip are commits for each
+/// second, and a busy machine changes nothing about them.
+const FAR: Duration = Duration::from_millis(100);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_commit_at_least_eight_times_as_much_in_each_round_trip_as_one() {
+    let (proxy, buckets) = proxied().await;
+    let main = Catalog::open_or_create(parts(&buckets, registry()).await, "parquet").await.unwrap().branch("main").unwrap();
+    main.transact(|tx| async move {
+        for number in 0..WRITERS {
+            tx.append(&tx.create_table(&format!("t{number}"), schema()).await?, batch(0)).await?;
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let swaps = || proxy.requests().iter().filter(|request| request.verb == Verb::Put && request.key.contains("/heads/")).count();
+    let write = |number: usize| {
+        let main = main.clone();
+        async move {
+            for commit in 0..COMMITS {
+                let written = main.transact(|tx| async move {
+                    let table = tx.table(&format!("t{number}")).await?;
+                    tx.append(&table, batch(commit as i64)).await
+                });
+                written.await.unwrap();
+            }
+        }
+    };
+    proxy.inject(Rule::new(Fault::DelayRequest(FAR)));
+    proxy.clear();
+    write(0).await;
+    let (alone, alone_trips) = (swaps(), proxy.stages());
+    assert_eq!((alone, alone_trips), (COMMITS, 2 * COMMITS), "{}", proxy.render());
+    proxy.clear();
+    join_all((0..WRITERS).map(|number| tokio::spawn(write(number)))).await.into_iter().for_each(|writer| writer.unwrap());
+    let (together, together_trips) = (swaps(), proxy.stages());
+    let times = (WRITERS * COMMITS * alone_trips) as f64 / (COMMITS * together_trips) as f64;
+    headwater_conformance::report(format_args!(
+        "on {}: 1 writer {COMMITS} commits in {alone} swaps and {alone_trips} round trips, {WRITERS} writers {} in {together} and {together_trips}: {times:.0} times the commits",
+        buckets.server.name(),
+        WRITERS * COMMITS,
+    ));
+    assert!(together >= COMMITS && times >= 8.0, "{times} times the commits, {together} swaps in {together_trips} round trips");
+    assert_eq!(main.snapshot().await.unwrap().seq() as usize, 1 + COMMITS + WRITERS * COMMITS);
+}

@@ -9,7 +9,7 @@ use headwater_core::{At, Branch, Catalog, ErrorKind, TransactOptions};
 
 use crate::lake::Lake;
 use crate::rows::{create, read, row};
-use crate::shape::Shape;
+use headwater_conformance::shape::Shape;
 
 const DEPTHS: [u64; 4] = [20, 80, 320, 1_280];
 const WIDTH: usize = 10;

@@ -9,7 +9,6 @@ pub mod lake;
 pub mod matrix;
 pub mod place;
 pub mod rows;
-pub mod shape;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

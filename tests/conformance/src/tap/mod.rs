@@ -1,7 +1,9 @@
 //! A tap on every request: counts them, finds disjoint stages, and kills at any of them. It sits below retries, right above the backend.
 //!
 //! A backend in memory answers without ever yielding, so that requests issued side by side would follow each other. Each request therefore
-//! lets the others of its process go first between its begin and the backend: what nobody waits for overlaps, on every backend.
+//! lets the others of its process go first between its begin and the backend: what nobody waits for overlaps, on every backend. A tap with a
+//! latency ([`Tap::with_latency`]) does that by time: in a runtime whose clock is paused, all that is issued before anybody waits overlaps for
+//! certain, and the time an operation takes is its number of round trips.
 
 mod authority;
 mod objects;
@@ -11,7 +13,9 @@ mod tests;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use bytes::Bytes;
 use headwater_core::{Error, ErrorKind};
 
 pub use authority::TapAuthority;
@@ -19,12 +23,6 @@ pub use objects::TapObjects;
 
 /// How often a request lets others go first: enough for tasks that are woken through a few others.
 const YIELDS: usize = 32;
-
-async fn let_others_begin() {
-    for _ in 0..YIELDS {
-        tokio::task::yield_now().await;
-    }
-}
 
 /// One request, as the backend saw it.
 #[derive(Clone, Debug)]
@@ -39,6 +37,8 @@ pub struct Request {
     pub received: usize,
     /// When it began and ended, in ticks of the tap's own counter: two requests overlap if their intervals do.
     pub span: Range<u64>,
+    /// The head or record that went over the wire, if the tap keeps them ([`Tap::with_latency`]); else empty.
+    pub control: Bytes,
 }
 
 /// Where to die.
@@ -61,6 +61,7 @@ struct State {
     fault: Option<Fault>,
     dead: bool,
     fired: bool,
+    latency: Option<Duration>,
 }
 
 /// The error of a process that is dead.
@@ -98,6 +99,37 @@ impl Tap {
         let tap = Self::default();
         tap.state().fault = Some(fault);
         Arc::new(tap)
+    }
+
+    /// A tap that lets each request take so long before it reaches the backend, by tokio's clock, and keeps the heads and records it sees.
+    pub fn with_latency(latency: Duration) -> Arc<Self> {
+        let tap = Self::default();
+        tap.state().latency = Some(latency);
+        Arc::new(tap)
+    }
+
+    /// Lets what this request does not wait for begin.
+    async fn let_others_begin(&self) {
+        let latency = self.state().latency;
+        match latency {
+            // A sleep of no length would still last until the timer's next tick.
+            Some(latency) if !latency.is_zero() => tokio::time::sleep(latency).await,
+            _ => {
+                for _ in 0..YIELDS {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+
+    /// Keeps a head or record with its request.
+    fn keep(&self, index: usize, control: &Bytes) {
+        let mut state = self.state();
+        if state.latency.is_some()
+            && let Some(request) = state.requests.get_mut(index)
+        {
+            request.control = control.clone();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -140,7 +172,7 @@ impl Tap {
         let index = state.requests.len();
         state.clock += 1;
         let start = state.clock;
-        state.requests.push(Request { verb, key: key.to_owned(), sent, received: 0, span: start..u64::MAX });
+        state.requests.push(Request { verb, key: key.to_owned(), sent, received: 0, span: start..u64::MAX, control: Bytes::new() });
         if state.fault == Some(Fault::Before(index)) {
             (state.dead, state.fired) = (true, true);
             return Err(Dead);

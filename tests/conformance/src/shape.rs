@@ -16,13 +16,18 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Takes it from a JSON text.
+    /// Takes it from a JSON text. Panics where it is none.
     pub fn of(bytes: &[u8]) -> Self {
-        let value: Value = serde_json::from_slice(bytes).unwrap();
+        Self::parse(bytes).unwrap()
+    }
+
+    /// Takes it from a JSON text.
+    pub fn parse(bytes: &[u8]) -> serde_json::Result<Self> {
+        let value: Value = serde_json::from_slice(bytes)?;
         let mut counters = BTreeMap::new();
         visit(&value, String::new(), &mut counters);
         let digits: usize = counters.values().map(String::len).sum();
-        Self { bytes: bytes.len(), without_numbers: bytes.len() - digits, counters }
+        Ok(Self { bytes: bytes.len(), without_numbers: bytes.len() - digits, counters })
     }
 
     /// The counters there are, places in lists left out.

@@ -1,0 +1,195 @@
+//! Verdicts: each curve against its budget and its law, all of it and not two ends.
+
+use super::budget::{Bound, Budget, Budgets, Law, Plane};
+use super::meter::{Cost, Sample};
+use super::operations::{Cell, Point};
+use super::plan::{Layout, Phase};
+use super::report::{CellReport, Comparison, Metric, PointReport, Verdict};
+use super::slope::Slope;
+
+/// Bytes by which one counter may grow.
+const DIGITS: f64 = 8.0;
+
+/// Judges the curve of one cell.
+pub(super) fn judge(authority: &'static str, store: &str, width: usize, cell: &Cell, points: &[Point], budgets: &Budgets) -> CellReport {
+    let layout = cell.layout.map(Layout::name);
+    let mut names =
+        vec![authority.to_owned(), store.to_owned(), format!("{width} tables"), cell.operation.to_owned(), cell.access.to_owned()];
+    names.push(format!("{} tail", cell.phase.name()));
+    names.extend(layout.map(str::to_owned));
+    let budget = budgets.find(cell);
+    let mut bench = Bench { width, points, metrics: Vec::new(), problems: Vec::new(), worst: None };
+    match budget {
+        Some(budget) => bench.hold(budget),
+        None => bench.problems.push("it has no budget".to_owned()),
+    }
+    let Bench { metrics, problems, worst, .. } = bench;
+    let verdict = if !problems.is_empty() {
+        Verdict::Failed
+    } else if metrics.iter().all(|metric| metric.law == Law::Flat) {
+        Verdict::Flat
+    } else {
+        Verdict::Within
+    };
+    CellReport {
+        id: names.join("/"),
+        authority,
+        store: store.to_owned(),
+        width,
+        operation: cell.operation.to_owned(),
+        access: cell.access.to_owned(),
+        phase: cell.phase.name().to_owned(),
+        layout,
+        why: budget.map_or_else(String::new, |budget| budget.why.clone()),
+        verdict,
+        log: (verdict == Verdict::Failed).then(|| worst.or(points.len().checked_sub(1)).map(|at| points[at].sample.log.clone())).flatten(),
+        problems,
+        metrics,
+        points: points.iter().map(reported).collect(),
+    }
+}
+
+/// Judges the fold of a journal, which must grow.
+pub(super) fn judge_fold(authority: &'static str, points: &[Point]) -> CellReport {
+    let mut bench = Bench { width: 10, points, metrics: Vec::new(), problems: Vec::new(), worst: None };
+    let bound = Bound { law: Law::MustGrow, ..Bound::default() };
+    bench.metric("control", "requests", bound, |sample| sample.data.requests as f64);
+    bench.metric("control", "bytes", bound, |sample| (sample.data.sent + sample.data.received) as f64);
+    CellReport {
+        id: format!("{authority}/journal/fold"),
+        authority,
+        store: "journal".to_owned(),
+        width: 10,
+        operation: "fold".to_owned(),
+        access: "cold process".to_owned(),
+        phase: Phase::Equal.name().to_owned(),
+        layout: None,
+        why: "one object for each commit, all read to find what is current: it must grow".to_owned(),
+        verdict: if bench.problems.is_empty() { Verdict::Grows } else { Verdict::Failed },
+        log: None,
+        problems: bench.problems,
+        metrics: bench.metrics,
+        points: points.iter().map(reported).collect(),
+    }
+}
+
+/// Our cold lookup beside the fold, at the depths both have.
+pub(super) fn compare(authority: &'static str, ours: &[Point], fold: &[Point]) -> Vec<Comparison> {
+    let beside = |fold: &Point| {
+        let ours = ours.iter().find(|point| point.depth == fold.depth)?;
+        let bytes = |cost: &Cost| cost.sent + cost.received;
+        let (requests, control_requests) = (ours.sample.control.requests + ours.sample.data.requests, fold.sample.data.requests);
+        Some(Comparison {
+            authority,
+            depth: fold.depth,
+            requests,
+            bytes: bytes(&ours.sample.control) + bytes(&ours.sample.data),
+            control_requests,
+            control_bytes: bytes(&fold.sample.data),
+            ratio: control_requests as f64 / requests.max(1) as f64,
+        })
+    };
+    fold.iter().filter_map(beside).collect()
+}
+
+fn reported(point: &Point) -> PointReport {
+    let Sample { control, data, round_trips, verbs, .. } = point.sample.clone();
+    PointReport { depth: point.depth, seq: point.seq, control, data, round_trips, verbs }
+}
+
+/// One curve under judgement.
+struct Bench<'a> {
+    width: usize,
+    points: &'a [Point],
+    metrics: Vec<Metric>,
+    problems: Vec<String>,
+    /// The point that is furthest beyond.
+    worst: Option<usize>,
+}
+
+impl Bench<'_> {
+    fn hold(&mut self, budget: &Budget) {
+        if let Some(at) = self.points.iter().position(|point| point.sample.control.requests == 0) {
+            self.fault(at, "nothing was counted".to_owned());
+        }
+        self.plane("control", &budget.control, |sample| &sample.control);
+        self.metric("control", "entries", budget.control.entries, |sample| sample.control.entries as f64);
+        self.digits();
+        match &budget.data {
+            Some(plane) => {
+                self.plane("data", plane, |sample| &sample.data);
+                if let Some(at) = self.points.iter().position(|point| point.sample.data.requests == 0) {
+                    self.fault(at, "no request for data was counted".to_owned());
+                }
+            }
+            None => {
+                if let Some(at) = self.points.iter().position(|point| point.sample.data.requests > 0) {
+                    self.fault(at, "it asks for data, which its budget does not know".to_owned());
+                }
+            }
+        }
+        self.metric("both", "round_trips", budget.round_trips, |sample| sample.round_trips as f64);
+    }
+
+    fn plane(&mut self, name: &'static str, plane: &Plane, of: fn(&Sample) -> &Cost) {
+        self.metric(name, "requests", plane.requests, |sample| of(sample).requests as f64);
+        self.metric(name, "bytes", plane.bytes, |sample| (of(sample).sent + of(sample).received - of(sample).digits) as f64);
+    }
+
+    /// Counters may grow by their digits.
+    fn digits(&mut self) {
+        let digits = |point: &Point| point.sample.control.digits as f64;
+        let allowed = |point: &Point| point.sample.control.numbers as f64 * DIGITS;
+        let least = self.points.iter().map(digits).fold(f64::INFINITY, f64::min);
+        if let Some(at) = self.points.iter().position(|point| digits(point) - least > allowed(point)) {
+            self.fault(at, format!("its counters take {} bytes more than at their shortest", digits(&self.points[at]) - least));
+        }
+    }
+
+    fn metric(&mut self, plane: &'static str, name: &'static str, bound: Bound, of: impl Fn(&Sample) -> f64) {
+        let values: Vec<f64> = self.points.iter().map(|point| of(&point.sample)).collect();
+        let max = values.iter().copied().fold(0.0, f64::max);
+        let place = |point: &Point| point.seq as f64;
+        let line: Vec<(f64, f64)> = self.points.iter().map(place).zip(values.iter().copied()).collect();
+        let slope = Slope::of(&line);
+        let what = format!("{plane} {}", name.replace('_', " "));
+        for (at, (point, value)) in self.points.iter().zip(&values).enumerate() {
+            if let Some(ceiling) = bound.ceiling(self.width, point.seq).filter(|ceiling| value > ceiling) {
+                self.fault(at, format!("{what}: {value} at {} commits, its budget is {ceiling}", point.seq));
+            }
+        }
+        let last = values.len().saturating_sub(1);
+        match (bound.law, slope) {
+            (Law::Flat, Some(slope)) => {
+                let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+                let most = values.iter().position(|value| *value == max).unwrap_or(last);
+                if max - least > bound.spread {
+                    self.fault(most, format!("{what}: {least} to {max} over the depths, they may lie {} apart", bound.spread));
+                } else if !slope.may_be_flat() && bound.spread == 0.0 {
+                    self.fault(most, format!("{what}: it grows by {} to {} for each commit", slope.low, slope.high));
+                }
+            }
+            (Law::Flat, None) => self.fault(last, format!("{what}: fewer than two depths show no slope")),
+            (Law::MustGrow, slope) if !slope.is_some_and(|slope| slope.grows_everywhere()) => {
+                self.fault(last, format!("{what}: the negative control does not grow: {values:?}"));
+            }
+            _ => {}
+        }
+        let deepest = self.points.last().map_or(0, |point| point.seq);
+        self.metrics.push(Metric {
+            plane,
+            name,
+            law: bound.law,
+            values,
+            max,
+            budget: bound.ceiling(self.width, deepest),
+            slope: slope.map(|slope| slope.slope),
+            interval: slope.map(|slope| [slope.low, slope.high]),
+        });
+    }
+
+    fn fault(&mut self, at: usize, problem: String) {
+        self.worst.get_or_insert(at);
+        self.problems.push(problem);
+    }
+}

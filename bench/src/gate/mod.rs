@@ -1,0 +1,137 @@
+//! The cost gate: proof, on real object stores, that what an operation costs does not grow with history.
+//!
+//! Catalogs are grown commit by commit and measured on the way, at a few depths; each operation at each depth is counted below every retry, and
+//! whole curves are judged against reviewed budgets. Beside them a negative control is measured, which must grow: a gate that cannot see growth
+//! proves nothing. docs/cost.md says what is measured and how.
+//!
+//! - [`plan`]: the matrix, in a short and a long form, and an estimate of its requests.
+//! - `place`: where catalogs live; everything the gate writes is below a prefix of its own, and removed at the end.
+//! - `meter`, `wire`: what one operation asks for, counted at up to three places that must agree, and its round trips.
+//! - `lake`, `operations`: a catalog that grows, and what is measured on it.
+//! - `fold`: the negative control.
+//! - `run`: all places side by side.
+//! - [`slope`], [`budget`], `judge`: curves, budgets, verdicts.
+//! - [`report`], [`table`], [`page`]: what comes of it, for programs, in a terminal, and as one HTML page.
+
+pub mod budget;
+mod error;
+mod fold;
+mod judge;
+mod lake;
+mod meter;
+mod operations;
+pub mod page;
+mod place;
+pub mod plan;
+pub mod report;
+mod run;
+pub mod slope;
+pub mod table;
+mod wire;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+pub use error::{Error, Result};
+pub use lake::Between;
+pub use meter::{Cost, Sample};
+pub use operations::{Cell, Confirmation, Curves, Point};
+pub use place::Place;
+
+use self::budget::Budgets;
+use self::lake::Lake;
+use self::plan::{Phase, Plan};
+use self::report::{CellReport, Comparison};
+
+/// What one place had to show.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Every curve, judged.
+    pub cells: Vec<CellReport>,
+    /// Ours beside the negative control.
+    pub comparisons: Vec<Comparison>,
+    /// Round trips that the clock has confirmed.
+    pub confirmed: Vec<Confirmation>,
+}
+
+/// Measures one place, and removes what it wrote there, whatever happens. Runs on a thread and a runtime of its own.
+#[derive(Clone)]
+pub struct Gate {
+    /// What is measured.
+    pub plan: Plan,
+    /// What stands between catalogs and counters: see [`Gate::new`].
+    pub between: Between,
+    /// Is told what goes on.
+    pub told: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl Gate {
+    /// A gate with nothing between the catalogs and the counters, which tells nobody.
+    pub fn new(plan: Plan) -> Self {
+        Self { plan, between: Arc::new(|backend| backend), told: Arc::new(|_| {}) }
+    }
+
+    /// Measures and judges. `None` if it was stopped, which happens when `stop` becomes true.
+    ///
+    /// # Errors
+    ///
+    /// If something could not be measured, or what was measured cannot be trusted. A cost that is too high is no error, but in the findings.
+    pub fn run(&self, place: &Place, stop: watch::Receiver<bool>) -> Result<Option<Findings>> {
+        let measured = self.block_on(place, async {
+            let mut stop = stop;
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => Ok(None),
+                findings = self.measure(place) => findings.map(Some),
+            }
+        });
+        // In a fresh runtime: what the stopped one still had under way is over.
+        let cleaned = self.block_on(place, place.clean());
+        let findings = measured?;
+        cleaned?;
+        Ok(findings)
+    }
+
+    fn block_on<T>(&self, place: &Place, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(place.may_pause()).build().map_err(Error::io("starting a runtime"))?;
+        runtime.block_on(work)
+    }
+
+    async fn measure(&self, place: &Place) -> Result<Findings> {
+        let authority = place.authority();
+        let mut findings = Findings::default();
+        let mut ours = Vec::new();
+        for subject in &self.plan.subjects {
+            let budgets = Budgets::of(&subject.store)?;
+            let tell = |what: String| (self.told)(format!("{authority} · {} tables, {} · {what}", subject.width, subject.store));
+            let lake = Lake::create(place, subject, &self.between).await?;
+            let (curves, confirmed) = operations::measure(&lake, &tell).await?;
+            findings.confirmed.extend(confirmed);
+            for (cell, points) in &curves {
+                findings.cells.push(judge::judge(authority, &subject.store, subject.width, cell, points, &budgets));
+            }
+            // The comparison is of a cold lookup, in the catalog that was measured at the most depths.
+            let cold = |cell: &&Cell| (cell.operation, cell.access, cell.phase) == ("open", "cold process", Phase::Equal);
+            if let Some(points) = curves.keys().find(cold).map(|cell| &curves[cell])
+                && points.len() > ours.len()
+            {
+                ours = points.clone();
+            }
+        }
+        if !self.plan.fold.is_empty() {
+            let tell = |what: String| (self.told)(format!("{authority} · {what}"));
+            let fold = fold::measure(place, &self.plan.fold, &tell).await?;
+            findings.cells.push(judge::judge_fold(authority, &fold));
+            findings.comparisons = judge::compare(authority, &ours, &fold);
+        }
+        Ok(findings)
+    }
+}

@@ -1,0 +1,114 @@
+//! The cost gate: green on what is, and red on each regression it is there to find.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod command;
+mod seeded;
+
+use std::sync::Arc;
+
+use headwater_bench::gate::plan::{Layout, Phase, Plan, Subject};
+use headwater_bench::gate::report::{CellReport, Report, Verdict};
+use headwater_bench::gate::{Between, Gate, Place, page, table};
+use tokio::sync::watch;
+
+use self::seeded::{Fault, Seeded};
+
+fn plan(width: usize, layouts: &[Layout], phases: &[Phase], depths: &[u64]) -> Plan {
+    let subject =
+        Subject { store: "parquet".to_owned(), width, layouts: layouts.to_vec(), depths: depths.to_vec(), phases: phases.to_vec() };
+    Plan { form: "test".to_owned(), subjects: vec![subject], fold: depths.to_vec() }
+}
+
+fn report(gate: &Gate, place: Place) -> Report {
+    let (_go_on, stop) = watch::channel(false);
+    gate.report(&[place], "a test", &stop).unwrap().unwrap()
+}
+
+fn failed(report: &Report) -> Vec<&CellReport> {
+    report.cells.iter().filter(|cell| cell.verdict == Verdict::Failed).collect()
+}
+
+#[test]
+fn every_curve_of_a_catalog_is_flat_and_the_control_grows() {
+    let both = [Layout::AsWritten, Layout::Maintained];
+    let gate = Gate::new(plan(10, &both, &[Phase::Equal, Phase::Full], &[20, 80]));
+    let report = report(&gate, Place::temporary().unwrap());
+    assert!(report.ok, "{}", table::text(&report));
+    let of = |operation: &str| report.cells.iter().filter(|cell| cell.operation == operation).count();
+    assert_eq!((of("lookup"), of("open"), of("commit"), of("commit to 3 tables"), of("fold")), (5, 5, 5, 2, 1), "{}", table::text(&report));
+    assert!(report.cells.iter().all(|cell| cell.points.len() == 2 && !cell.metrics.is_empty()));
+    assert!(report.comparisons.iter().all(|one| one.requests == 2 && one.control_requests as u64 == one.depth + 1));
+    // The page carries exactly the report.
+    let page = page::html(&report).unwrap();
+    let carried: serde_json::Value = serde_json::from_str(page::report_of(&page).unwrap()).unwrap();
+    assert_eq!(carried, serde_json::to_value(&report).unwrap());
+}
+
+/// On a real server every count is made three times over, and round trips are confirmed by the clock.
+#[test]
+fn all_counters_agree_on_a_real_server() {
+    let gate = Gate::new(plan(10, &[Layout::AsWritten, Layout::Maintained], &[Phase::Equal], &[20, 80]));
+    let report = report(&gate, Place::loopback().unwrap());
+    assert!(report.ok, "{}", table::text(&report));
+    assert_eq!(report.confirmed.len(), 4, "{:?}", report.confirmed);
+    assert!(report.confirmed.iter().all(|one| one.round_trips == one.times_the_delay && one.round_trips > 0));
+}
+
+fn regressed(fault: Fault) -> Report {
+    let between: Between = Arc::new(move |backend| Seeded::between(backend, fault));
+    let gate = Gate { between, ..Gate::new(plan(1, &[Layout::AsWritten], &[Phase::Equal], &[20, 80])) };
+    let report = report(&gate, Place::temporary().unwrap());
+    assert!(!report.ok && failed(&report).iter().all(|cell| cell.log.is_some()), "{}", table::text(&report));
+    report
+}
+
+/// What a cell is blamed for, with the requests of its worst point.
+fn blame<'a>(report: &'a Report, operation: &str, access: &str) -> (String, &'a str) {
+    let found = failed(report).into_iter().find(|cell| cell.operation == operation && cell.access == access);
+    let cell = found.unwrap_or_else(|| panic!("{operation} ({access}) does not fail\n{}", table::text(report)));
+    (cell.problems.join("\n"), cell.log.as_deref().unwrap())
+}
+
+#[test]
+fn a_lookup_that_folds_the_journal_fails() {
+    let report = regressed(Fault::Fold);
+    let (problems, log) = blame(&report, "lookup", "warm");
+    assert!(problems.contains("control requests: 2 to 4 over the depths"), "{problems}");
+    assert!(log.contains("GET record") && log.contains("segment/"), "{log}");
+    blame(&report, "open", "cold process");
+}
+
+#[test]
+fn a_segment_read_again_at_each_lookup_fails() {
+    let report = regressed(Fault::Reread);
+    let (problems, log) = blame(&report, "lookup", "unchanged");
+    assert!(problems.contains("control requests: 2 at 48 commits, its budget is 1"), "{problems}");
+    assert_eq!(log.matches("segment/").count(), 1, "{log}");
+}
+
+#[test]
+fn one_list_in_a_commit_fails() {
+    let report = regressed(Fault::List);
+    let (problems, log) = blame(&report, "commit", "warm");
+    assert!(problems.contains("control requests: 2 at") && problems.contains("its budget is 1"), "{problems}");
+    assert!(log.contains("LIST records"), "{log}");
+    assert!(failed(&report).iter().all(|cell| cell.operation.starts_with("commit")), "{}", table::text(&report));
+}
+
+#[test]
+fn a_gate_that_is_stopped_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.txt"), "mine").unwrap();
+    let place = Place::at(folder.path().to_str().unwrap(), "x").unwrap();
+    let (go, stop) = watch::channel(false);
+    let mut gate = Gate::new(plan(1, &[Layout::AsWritten], &[Phase::Equal], &[20, 80]));
+    gate.told = Arc::new(move |what| {
+        if what.contains("growing to 80") {
+            go.send(true).unwrap();
+        }
+    });
+    assert!(gate.report(&[place], "a test", &stop).unwrap().is_none());
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["mine.txt"]);
+}

@@ -6,9 +6,10 @@
 use futures::future::join_all;
 
 use crate::branch::Branch;
-use crate::commit::Commit;
+use crate::commit::{Commit, CommittedTable};
 use crate::error::{Error, ErrorKind, Result};
-use crate::head::TableHead;
+use crate::head::{Event, TableHead};
+use crate::history::History;
 use crate::name::TableKey;
 use crate::snapshot::Snapshot;
 use crate::store::{DataStore, Mirror};
@@ -72,23 +73,35 @@ fn chain(store: &dyn DataStore) -> Result<&dyn Mirror> {
 /// The mirrored tables a commit changed, brought up to it; the names of those where that failed. 1 request for each, side by side.
 pub(crate) async fn follow(branch: &Branch, commit: &Commit) -> Vec<TableKey> {
     let Some(view) = branch.line.known() else { return Vec::new() };
-    // What a later commit of this process has replaced already is not worth a version.
-    let heads = commit.tables.iter().filter_map(|table| view.head.tables.by_key(&table.key));
-    let heads: Vec<TableHead> =
-        heads.filter(|head| Some(head.commit) == commit.commit && head.owner == view.head.branch).cloned().collect();
-    let store = branch.catalog.store.as_ref();
-    let behind = heads.into_iter().map(|head| async move {
-        let put = async {
-            match head.lineage()? {
-                Lineage::Detached => Ok(()),
-                Lineage::Mirrored => chain(store)?.put(head.table(), &head.pin, commit.seq).await,
-            }
-        };
-        let error = put.await.err()?;
-        tracing::warn!(table = %head.key, seq = commit.seq, %error, "the table is committed, and its chain of versions is behind");
-        Some(head.key)
+    let (head, store) = (&view.head, branch.catalog.store.as_ref());
+    let named = |table: &CommittedTable| head.tables.by_key(&table.key);
+    let mirrored = |table: &TableHead| matches!(table.lineage(), Ok(Lineage::Mirrored)) && table.owner == head.branch;
+    let tables: Vec<TableHead> = commit.tables.iter().filter_map(named).filter(|table| mirrored(table)).cloned().collect();
+    if tables.is_empty() {
+        return Vec::new();
+    }
+    // The head may be of later commits already, which changed the tables again: the commit's own versions are in its entry.
+    let versions = async {
+        let entry = head.tail.iter().find(|entry| Some(entry.commit) == commit.commit)?;
+        History::new(branch.catalog.authority(), head).body(entry).await.ok()
+    };
+    let body = versions.await;
+    let put = tables.into_iter().map(|table| {
+        let of_table = |event: &&Event| event.table_id() == table.table_id;
+        let pin = body.iter().flat_map(|body| &body.events).filter(of_table).find_map(Event::pin).cloned();
+        // What renames a table makes no version: it is the same one under another number.
+        let pin = pin.or_else(|| (Some(table.commit) == commit.commit).then(|| table.pin.clone()));
+        async move {
+            let put = async {
+                let pin = pin.ok_or_else(|| Error::new(ErrorKind::Unavailable, "the commit has left the head's tail"))?;
+                chain(store)?.put(table.table(), &pin, commit.seq).await
+            };
+            let error = put.await.err()?;
+            tracing::warn!(table = %table.key, seq = commit.seq, %error, "the table is committed, and its chain of versions is behind");
+            Some(table.key)
+        }
     });
-    join_all(behind).await.into_iter().flatten().collect()
+    join_all(put).await.into_iter().flatten().collect()
 }
 
 impl Snapshot {
@@ -101,6 +114,9 @@ impl Snapshot {
         let mirror = async {
             if head.lineage()? == Lineage::Detached {
                 return Err(Error::invalid("the table is not mirrored; lineage is chosen when a table is created"));
+            }
+            if head.owner != *self.branch() {
+                return Err(Error::invalid(format!("the table's versions are written by branch {}; mirror it there", head.owner)));
             }
             let seq = self.history().seq_of(head.commit).await?;
             chain(self.catalog.store.as_ref())?.put(head.table(), &head.pin, seq).await

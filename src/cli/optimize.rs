@@ -1,6 +1,6 @@
 //! `optimize`: each table's files, fewer and larger, in a commit of its own. What a mirrored table's chain lacks is added to it.
 
-use headwater::{Branch, Catalog, Lineage, Result, Snapshot, TransactOptions};
+use headwater::{Branch, Catalog, Error, Lineage, Result, Snapshot, TransactOptions};
 use serde_json::json;
 
 use super::args::{Common, Optimize};
@@ -29,9 +29,15 @@ pub(crate) async fn run(args: Optimize, common: &Common) -> Result<(), Failure> 
     let mut failed = None;
     for key in keys {
         match optimize(&catalog, &branch, &key, &options).await {
-            Ok((before, now, seq)) => {
-                tables.push(json!({"key": key, "files_before": before, "files": now, "seq": seq}));
+            Ok(Done { before, now, seq, behind }) => {
+                let mut document = json!({"key": key, "files_before": before, "files": now, "seq": seq});
+                if behind.is_some() {
+                    document["behind"] = json!(true);
+                }
+                tables.push(document);
                 grid.texts([key, before.to_string(), now.to_string(), seq.map_or_else(|| "as before".to_owned(), |seq| seq.to_string())]);
+                // The table itself is as it should be; the others are still to come.
+                failed = failed.or(behind);
             }
             Err(error) => {
                 failed = Some(error);
@@ -45,17 +51,25 @@ pub(crate) async fn run(args: Optimize, common: &Common) -> Result<(), Failure> 
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The table's files before and now, and the commit's number if there was one.
-async fn optimize(catalog: &Catalog, branch: &Branch, key: &str, options: &TransactOptions) -> Result<(u64, u64, Option<u64>)> {
+/// What became of a table.
+struct Done {
+    /// Its files.
+    before: u64,
+    now: u64,
+    /// The commit's number, if there was one.
+    seq: Option<u64>,
+    /// Why its chain of versions could not be brought up, where it is mirrored.
+    behind: Option<Error>,
+}
+
+async fn optimize(catalog: &Catalog, branch: &Branch, key: &str, options: &TransactOptions) -> Result<Done> {
     let before = files(catalog, &branch.snapshot().await?, key).await?;
     let commit = branch.transact_with(options.clone(), |tx| async move { tx.optimize(&tx.table(key).await?).await }).await?;
     let snapshot = branch.snapshot().await?;
     // A commit has done it already, unless it says that it could not.
-    let behind = !commit.published || !commit.behind.is_empty();
-    if behind && snapshot.table(key)?.lineage()? == Lineage::Mirrored {
-        snapshot.mirror(key).await?;
-    }
-    Ok((before, files(catalog, &snapshot, key).await?, commit.published.then_some(commit.seq)))
+    let due = (!commit.published || !commit.behind.is_empty()) && snapshot.table(key)?.lineage()? == Lineage::Mirrored;
+    let behind = if due { snapshot.mirror(key).await.err() } else { None };
+    Ok(Done { before, now: files(catalog, &snapshot, key).await?, seq: commit.published.then_some(commit.seq), behind })
 }
 
 async fn files(catalog: &Catalog, snapshot: &Snapshot, key: &str) -> Result<u64> {

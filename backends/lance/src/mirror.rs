@@ -19,8 +19,13 @@ use crate::store::LanceStore;
 use crate::version::{Reachable, Version};
 use crate::view::View;
 
-/// In the configuration of a manifest on the chain: the identity of the pin it stands for.
-const PIN: &str = "headwater.pin";
+/// In the configuration of a manifest on the chain: its number and the identity of the pin it stands for. Lance hands the configuration on to
+/// whatever another program builds on it, so without the number that would pass for ours.
+const MIRRORS: &str = "headwater.mirrors";
+
+fn mark(number: u64, pin: &Pin) -> String {
+    format!("{number} {}", pin.id)
+}
 
 /// What every file of Lance ends with.
 const MAGIC: &[u8] = b"LANC";
@@ -45,7 +50,9 @@ impl Mirror for LanceStore {
         let path = path(&version.root, number);
         let manifest = self.copy(&version, &path, number).await?;
         match self.engine.shared.objects.create(path.as_ref(), manifest).await {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && self.stands_for(&version.root, number).await? == pin.id => Ok(()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && self.mark_of(&version.root, number).await? == mark(number, pin) => {
+                Ok(())
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let problem = format!("version {number} of the dataset is another program's, and nothing but Headwater may write there");
                 Err(Error::new(ErrorKind::AlreadyExists, format!("{problem}; remove the object, and optimize the table"))
@@ -62,7 +69,7 @@ impl LanceStore {
         let view = Arc::new(View::staging(&self.engine.shared, Reachable::default()));
         let mut manifest = version.dataset.manifest().clone();
         manifest.version = number;
-        manifest.config.insert(PIN.to_owned(), version.pin.id.clone());
+        manifest.config.insert(MIRRORS.to_owned(), mark(number, &version.pin));
         let indices = (!version.indices.is_empty()).then(|| version.indices.to_vec());
         let written = write_manifest_file_to_path(&self.engine.store(view.clone()), &mut manifest, indices, path, None).await;
         let failed = |error| Error::new(ErrorKind::Unsupported, "Lance cannot write this manifest").because(error).at("object", path);
@@ -70,8 +77,8 @@ impl LanceStore {
         view.held(path).ok_or_else(|| Error::new(ErrorKind::Unsupported, "Lance lost a manifest; report this as a bug").at("object", path))
     }
 
-    /// The pin that a version on the chain stands for; none for one that another program wrote. 1 request.
-    async fn stands_for(&self, folder: &str, number: u64) -> Result<String> {
+    /// The mark of a version on the chain; none for one that another program wrote from nothing. 1 request.
+    async fn mark_of(&self, folder: &str, number: u64) -> Result<String> {
         let shared = &self.engine.shared;
         let path = path(folder, number);
         let read = async { shared.objects.0.get(&path).await?.bytes().await };
@@ -84,6 +91,6 @@ impl LanceStore {
         view.hold(path, bytes);
         // What cannot be read is not ours; Lance may panic on bytes that are no manifest.
         let opened = AssertUnwindSafe(self.engine.open(folder, number, handler, Arc::new(view))).catch_unwind().await;
-        Ok(opened.ok().and_then(Result::ok).and_then(|dataset| dataset.manifest().config.get(PIN).cloned()).unwrap_or_default())
+        Ok(opened.ok().and_then(Result::ok).and_then(|dataset| dataset.manifest().config.get(MIRRORS).cloned()).unwrap_or_default())
     }
 }

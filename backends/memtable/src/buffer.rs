@@ -1,7 +1,6 @@
 //! One table's rows that are in no commit yet: those in the store, and behind them those in memory.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::SchemaRef;
@@ -10,7 +9,6 @@ use headwater_core::name::TableKey;
 use headwater_core::schema::Conform;
 use headwater_core::store::{Rows, TableRef};
 use headwater_core::{Error, ErrorKind, Result, Snapshot, StagedAppend};
-use tokio::sync::Mutex;
 
 /// What of a batch's memory its rows may leave unused before they are copied out of it.
 const SLACK: usize = 4 << 10;
@@ -44,8 +42,6 @@ pub(crate) struct Buffer {
     pub(crate) touched: bool,
     /// Whether a flush stages rows on the present base, which therefore stays.
     busy: bool,
-    /// Held by whoever stages or publishes the table's rows: one at a time.
-    pub(crate) turn: Arc<Mutex<()>>,
 }
 
 /// What a flush writes.
@@ -73,7 +69,6 @@ impl Buffer {
             bytes: 0,
             touched: false,
             busy: false,
-            turn: Arc::default(),
         })
     }
 

@@ -18,7 +18,10 @@ impl Shared {
     /// Settles what is unsettled, flushes these tables and commits what they have.
     pub(crate) async fn publish(&self, keys: &BTreeSet<TableKey>, options: TransactOptions) -> Result<Commit> {
         let _one = self.publishing.lock().await;
-        self.settle().await?;
+        let settled = self.settle().await?;
+        if let Some(commit) = settled.as_ref().filter(|commit| options.token.as_ref() == Some(&commit.token)) {
+            return Ok(commit.clone());
+        }
         for key in keys {
             if !self.state().tables.contains_key(key) {
                 self.learn(key).await?;
@@ -31,7 +34,14 @@ impl Shared {
         }
         self.flush_all(keys).await?;
         let parts = self.parts(keys);
-        let since = self.branch.snapshot_at_open().await?.seq();
+        if let Some(commit) = settled.filter(|_| parts.is_empty()) {
+            return Ok(commit);
+        }
+        // Of a caller's token, only the caller knows where it does not stand.
+        let since = match &options.token {
+            Some(_) => options.since,
+            None => self.branch.snapshot_at_open().await?.seq(),
+        };
         self.commit(parts, since, options).await
     }
 
@@ -85,6 +95,8 @@ impl Shared {
             Ok(_) => None,
             // On a state without the table, the journal up to there was searched, and no swap sent before can land on it any more.
             Err(error) if gone.load(Ordering::Relaxed) && error.kind() == ErrorKind::NotFound => None,
+            // The token names a commit that is not this one: these rows are in none.
+            Err(error) if error.kind() == ErrorKind::TokenReused => None,
             Err(error) => match error.token().cloned().or(given) {
                 Some(token) if error.retry() == Retry::ResolveFirst || state.unsettled.is_some() => {
                     Some(Unsettled { token, message, since, parts })
@@ -95,11 +107,11 @@ impl Shared {
         settled
     }
 
-    /// Repeats a publish whose outcome is unknown, with its token and its rows. Nothing where there is none.
-    pub(crate) async fn settle(&self) -> Result<()> {
-        let Some(Unsettled { token, message, since, parts }) = self.state().unsettled.clone() else { return Ok(()) };
+    /// Repeats a publish whose outcome is unknown, with its token and its rows: its commit. Nothing where there is none.
+    pub(crate) async fn settle(&self) -> Result<Option<Commit>> {
+        let Some(Unsettled { token, message, since, parts }) = self.state().unsettled.clone() else { return Ok(None) };
         let _turns = self.turns(parts.iter().map(|(key, _)| key)).await;
-        self.commit(parts, since, TransactOptions { message, token: Some(token), since }).await.map(drop)
+        self.commit(parts, since, TransactOptions { message, token: Some(token), since }).await.map(Some)
     }
 
     /// Gives up a table's unpublished rows.

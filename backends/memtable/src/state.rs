@@ -33,6 +33,8 @@ pub(crate) type Parts = Arc<Vec<(TableKey, StagedAppend)>>;
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) tables: BTreeMap<TableKey, Buffer>,
+    /// Each held by whoever stages or publishes the table's rows: one at a time. They outlive the rows, and what was discarded and begun anew.
+    turns: BTreeMap<TableKey, Arc<tokio::sync::Mutex<()>>>,
     /// Tables that a task of its own flushes.
     pub(crate) flushing: BTreeSet<TableKey>,
     /// Whether the idle timer runs.
@@ -115,7 +117,11 @@ impl Shared {
 
     /// Waits until nobody else stages or publishes rows of a table. `None` for one this writer does not know.
     pub(crate) async fn turn(&self, key: &TableKey) -> Option<OwnedMutexGuard<()>> {
-        let turn = self.state().tables.get(key)?.turn.clone();
+        let turn = {
+            let mut state = self.state();
+            state.tables.get(key)?;
+            state.turns.entry(key.clone()).or_default().clone()
+        };
         Some(turn.lock_owned().await)
     }
 
@@ -162,9 +168,10 @@ impl Drop for Shared {
     }
 }
 
-/// Runs work that must come to its end also where its caller does not wait for it.
-pub(crate) async fn detached<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
-    let ended = |error| Error::new(ErrorKind::Unavailable, "the task that wrote for the memtable ended; its rows are kept").because(error);
+/// Runs work that must come to its end also where its caller does not wait for it. Where its task ends without an answer, with its runtime or
+/// by a panic of a backend, the error is of this kind.
+pub(crate) async fn detached<T: Send + 'static>(lost: ErrorKind, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    let ended = |error| Error::new(lost, "the task that wrote for the memtable ended before it could answer").because(error);
     runtime()?.spawn(work).await.map_err(ended)?
 }
 

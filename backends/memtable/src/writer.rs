@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use headwater_core::name::TableKey;
 use headwater_core::store::{Partition, Scan};
-use headwater_core::{Branch, Commit, Error, Result, TransactOptions};
+use headwater_core::{Branch, Commit, Error, ErrorKind, Result, TransactOptions};
 
 use crate::state::{Shared, State, detached, runtime};
 use headwater_core::limits::Limits;
@@ -154,7 +154,7 @@ impl Writer {
         let key: TableKey = table.parse()?;
         self.0.state().tell()?;
         let shared = self.0.clone();
-        detached(async move { shared.flush(&key).await }).await
+        detached(ErrorKind::Unavailable, async move { shared.flush(&key).await }).await
     }
 
     /// Publishes all rows of these tables that were appended before, in one commit: flushes what is in memory, and commits what is durable.
@@ -170,12 +170,12 @@ impl Writer {
     }
 
     /// [`Writer::publish`] with a message or a token. The token names these rows as they were flushed: a repetition by another writer, whose
-    /// flushes fell elsewhere, is told `TokenReused`.
+    /// flushes fell elsewhere, is told `TokenReused`. Repeated by this writer after `PublishUnknown`, it settles that publish and is its commit.
     pub async fn publish_with(&self, options: TransactOptions, tables: &[&str]) -> Result<Commit> {
         let keys = tables.iter().map(|table| table.parse()).collect::<Result<BTreeSet<TableKey>>>()?;
         self.0.state().tell()?;
         let shared = self.0.clone();
-        detached(async move { shared.publish(&keys, options).await }).await
+        detached(ErrorKind::PublishUnknown, async move { shared.publish(&keys, options).await }).await
     }
 
     /// Drops a table's unpublished rows, for good. Returns their number. Refused with `PublishUnknown` while a publish of them is unsettled.
@@ -189,7 +189,7 @@ impl Writer {
     /// Cancellation: it goes on by itself.
     pub async fn close(&self) -> Closed {
         let shared = self.0.clone();
-        let closing = detached(async move {
+        let closing = detached(ErrorKind::PublishUnknown, async move {
             let keys = {
                 let mut state = shared.state();
                 state.closed = true;

@@ -143,12 +143,14 @@ impl ControlFile {
         Ok(Some((identity, connection)))
     }
 
-    fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(&self.path)
+    /// The file itself, where the path leads to it by links: SQLite keeps the log beside that.
+    fn target(&self) -> PathBuf {
+        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
     }
 
     fn open(&self, create: bool) -> Result<Connection> {
-        network::refuse(self.folder())?;
+        let target = self.target();
+        network::refuse(target.parent().unwrap_or(&target))?;
         let create = if create { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let failed = |error| failure(&self.path, error);
@@ -195,7 +197,9 @@ impl ControlFile {
 
     /// Syncs the log that was found, and its name. One without a byte was made just now, and SQLite syncs what it makes.
     fn sync_found(&self) -> Result<()> {
-        let mut log = self.path.clone().into_os_string();
+        let target = self.target();
+        let folder = target.parent().unwrap_or(&target);
+        let mut log = target.clone().into_os_string();
         log.push("-wal");
         let log = Path::new(&log);
         match fs::metadata(log) {
@@ -204,7 +208,7 @@ impl ControlFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(system(log, error)),
         }
-        for path in [log, self.folder()] {
+        for path in [log, folder] {
             use io::ErrorKind as Io;
             match File::open(path).and_then(|file| file.sync_all()) {
                 Ok(()) => {}

@@ -162,13 +162,14 @@ impl Append {
         let schema = store.describe(on).await?.schema;
         let conform = Conform::new(&self.staged.schema, &schema)?;
         let mut skip = self.before;
-        let mut parts = Vec::new();
-        for partition in store.scan(&self.staged.pin, &Scan::default()).await? {
-            match partition.rows {
-                Some(rows) if rows <= skip => skip -= rows,
-                _ => parts.push(partition),
-            }
+        let mut parts = store.scan(&self.staged.pin, &Scan::default()).await?;
+        // Behind a partition whose rows are not known, none can be told to be skipped.
+        let mut whole = 0;
+        while let Some(rows) = parts.get(whole).and_then(|partition| partition.rows).filter(|rows| *rows <= skip) {
+            skip -= rows;
+            whole += 1;
         }
+        parts.drain(..whole);
         let mut seen = 0;
         let own = move |batch: RecordBatch| {
             let others = usize::try_from(skip).map_or(batch.num_rows(), |skip| skip.min(batch.num_rows()));

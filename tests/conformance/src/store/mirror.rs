@@ -45,6 +45,9 @@ pub(super) async fn a_number_on_a_chain_stands_for_one_version(fixture: &StoreFi
     objects.put(&foreign, "another program's".into()).await.unwrap();
     let error = refused(again.put(own, &second, 9).await, ErrorKind::AlreadyExists);
     assert!(error.to_string().contains(foreign.as_ref()), "{error}");
+    // Whoever builds on a version of the chain hands on what it says of itself.
+    objects.put(&Path::from(chain.path(own, 8)), copy.clone().into()).await.unwrap();
+    refused(again.put(own, &second, 8).await, ErrorKind::AlreadyExists);
     assert_eq!(objects.get(&Path::from(chain.path(own, 7))).await.unwrap().bytes().await.unwrap(), copy);
     assert_eq!(objects.get(&foreign).await.unwrap().bytes().await.unwrap(), "another program's");
 

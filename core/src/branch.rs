@@ -9,6 +9,7 @@ use crate::catalog::{Inner, MAIN};
 use crate::commit::{self, Commit, Queue, SpillMemo, TransactOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::head::{BranchState, Head, HeadView};
+use crate::history::Segments;
 use crate::ids::CatalogId;
 use crate::limits::Limits;
 use crate::name::BranchName;
@@ -88,6 +89,10 @@ impl Branch {
     }
 }
 
+/// Segments a line keeps. Commits that wait for a swap look for their tokens in those that left the tail meanwhile, each for itself: a few are enough
+/// to read none of them again.
+const SEGMENTS: u64 = 8;
+
 /// What the handles of one branch share: the newest head this process knows, and the queue of its commits.
 pub(crate) struct Line {
     pub(crate) catalog: CatalogId,
@@ -95,11 +100,13 @@ pub(crate) struct Line {
     known: Mutex<Option<Arc<HeadView>>>,
     pub(crate) queue: Queue,
     pub(crate) spill: SpillMemo,
+    pub(crate) segments: Segments,
 }
 
 impl Line {
     pub(crate) fn new(catalog: CatalogId, branch: BranchName) -> Self {
-        Self { catalog, branch, known: Mutex::default(), queue: Queue::default(), spill: SpillMemo::default() }
+        let (known, queue, spill) = Default::default();
+        Self { catalog, branch, known, queue, spill, segments: Segments::new(SEGMENTS) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<HeadView>>> {

@@ -1,6 +1,9 @@
 //! The journal behind the head: finding an entry, a state, a token, in few reads. The hot path never comes here.
 
+use std::sync::Arc;
+
 use crate::authority::ControlAuthority;
+use crate::cache::Cache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::head::{
     Body, Checkpoint, Entry, Head, Heads, RecordRef, Segment, SegmentRef, StoredBody, Tombstones, check_format, search_pointer,
@@ -8,6 +11,9 @@ use crate::head::{
 use crate::ids::{CommitId, Token};
 use crate::json::{decode, sha256};
 use crate::snapshot::{At, LogEntry, Past};
+
+/// Segments in memory, by exactly the pointer that leads to them; each weighs 1.
+pub(crate) type Segments = Cache<SegmentRef, Arc<Segment>>;
 
 /// A branch's journal as of one head.
 pub(crate) struct History<'a> {
@@ -206,8 +212,9 @@ impl<'a> History<'a> {
         }
     }
 
-    /// The entry of a token among those after `since`. No request while the tail reaches back that far; then one for each segment.
-    pub(crate) async fn find_token(&self, token: &Token, since: u64) -> Result<Option<Entry>> {
+    /// The entry of a token among those after `since`. No request while the tail reaches back that far; then one for each segment that is
+    /// not `known`.
+    pub(crate) async fn find_token(&self, token: &Token, since: u64, known: &Segments) -> Result<Option<Entry>> {
         if let Some(entry) = self.head.tail.iter().find(|entry| entry.seq > since && entry.token == *token) {
             return Ok(Some(entry.clone()));
         }
@@ -217,7 +224,14 @@ impl<'a> History<'a> {
                 let expired = "the history in which this token may stand was pruned; look whether the rows are there";
                 return Err(Error::new(ErrorKind::TokenExpired, expired).with_token(token.clone()));
             }
-            let segment = self.segment(&pointer).await?;
+            let segment = match known.get(&pointer) {
+                Some(segment) => segment,
+                None => {
+                    let segment = Arc::new(self.segment(&pointer).await?);
+                    known.put(pointer, segment.clone(), 1);
+                    segment
+                }
+            };
             if let Some(entry) = segment.entries.iter().find(|entry| entry.seq > since && entry.token == *token) {
                 return Ok(Some(entry.clone()));
             }

@@ -45,6 +45,8 @@ pub(super) struct Draft {
     pub(super) head: Head,
     /// Commits placed in it.
     pub(super) members: usize,
+    /// A commit found no room in it.
+    pub(super) full: bool,
 }
 
 /// Where a commit went.
@@ -57,7 +59,7 @@ pub(super) enum Placed {
 
 impl Draft {
     pub(super) fn new(view: &HeadView) -> Self {
-        Self { head: view.head.clone(), members: 0 }
+        Self { head: view.head.clone(), members: 0, full: false }
     }
 
     /// Places a commit behind those already in the draft. Requests: none; 1 for a spill nobody wrote yet, a large body, a drop or recreate.
@@ -103,12 +105,13 @@ impl Draft {
             entry.body = StoredBody::Record(put_unique(authority, key, encode(body)?).await?);
         }
         // A segment that was written early is used, even where the entry turned out to fit.
-        let early = self.members == 0 && branch.line.spill.is_ready(view);
+        let early = self.members == 0 && branch.line.spill.is_ready(&view.head);
         if early || spills(&head.tail, encode(&entry)?.len())? {
             if self.members > 0 {
+                self.full = true;
                 return Ok(Placed::NoRoom);
             }
-            let segment = branch.line.spill.get(branch, view).await?;
+            let segment = branch.line.spill.get(branch, &view.head).await?;
             head.segments = push_pointer(&head.segments, &segment);
             head.tail.clear();
         }
@@ -133,9 +136,9 @@ impl Draft {
     }
 }
 
-/// What a segment was written for: a tail, and the vacuum number its writer had seen.
-type SpillKey = (Incarnation, u64, u64);
-type Spill = Shared<BoxFuture<'static, Result<SegmentRef, Arc<Error>>>>;
+/// What a segment was written for: the journal up to a commit, and the vacuum number its writer had seen.
+type SpillKey = (Incarnation, Option<CommitId>, u64);
+pub(super) type Spill = Shared<BoxFuture<'static, Result<SegmentRef, Arc<Error>>>>;
 
 /// The segment written for the present tail, so that several commits of this process that find it full write it once.
 #[derive(Default)]
@@ -146,41 +149,44 @@ impl SpillMemo {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn key(view: &HeadView) -> SpillKey {
-        (view.head.incarnation, view.head.seq, view.head.gc_epoch)
+    fn key(head: &Head) -> SpillKey {
+        (head.incarnation, head.commit, head.gc_epoch)
     }
 
-    /// Whether the segment of the view's tail is written.
-    fn is_ready(&self, view: &HeadView) -> bool {
-        self.lock().as_ref().is_some_and(|(key, spill)| *key == Self::key(view) && matches!(spill.peek(), Some(Ok(_))))
+    /// Whether the segment of the head's tail is written.
+    fn is_ready(&self, head: &Head) -> bool {
+        self.lock().as_ref().is_some_and(|(key, spill)| *key == Self::key(head) && matches!(spill.peek(), Some(Ok(_))))
     }
 
-    /// The segment that holds the view's tail. 1 request the first time. It is written in a task of its own: whoever waits for it does not
-    /// depend on the first caller's going on.
-    pub(super) async fn get(&self, branch: &Branch, view: &HeadView) -> Result<SegmentRef> {
-        let key = Self::key(view);
-        let spill = {
-            let mut memo = self.lock();
-            match &*memo {
-                Some((known, spill)) if *known == key && !matches!(spill.peek(), Some(Err(_))) => spill.clone(),
-                _ => {
-                    let (branch, head) = (branch.clone(), view.head.clone());
-                    let task = runtime()?.spawn(async move {
-                        let written = write_segment(&branch, head).await;
-                        // Whoever comes later tries again, and does not inherit a failure nobody waited for.
-                        if written.is_err() {
-                            branch.line.spill.lock().take_if(|(known, _)| *known == key);
-                        }
-                        written
-                    });
-                    let ended = |error| Error::new(ErrorKind::Unavailable, "the task that writes a journal segment ended").because(error);
-                    let spill = async move { task.await.map_err(ended).flatten().map_err(Arc::new) }.boxed().shared();
-                    *memo = Some((key, spill.clone()));
-                    spill
-                }
+    /// The segment that holds the head's tail. 1 request the first time.
+    pub(super) async fn get(&self, branch: &Branch, head: &Head) -> Result<SegmentRef> {
+        self.begin(branch, head)?.await.map_err(|error| error.duplicate())
+    }
+
+    /// Begins to write the segment that holds the head's tail, which need not be published yet. It is written in a task of its own: whoever
+    /// waits for it does not depend on the first caller's going on.
+    pub(super) fn begin(&self, branch: &Branch, head: &Head) -> Result<Spill> {
+        let key = Self::key(head);
+        let mut memo = self.lock();
+        if let Some((known, spill)) = &*memo
+            && *known == key
+            && !matches!(spill.peek(), Some(Err(_)))
+        {
+            return Ok(spill.clone());
+        }
+        let (branch, head) = (branch.clone(), head.clone());
+        let task = runtime()?.spawn(async move {
+            let written = write_segment(&branch, head).await;
+            // Whoever comes later tries again, and does not inherit a failure nobody waited for.
+            if written.is_err() {
+                branch.line.spill.lock().take_if(|(known, _)| *known == key);
             }
-        };
-        spill.await.map_err(|error| error.duplicate())
+            written
+        });
+        let ended = |error| Error::new(ErrorKind::Unavailable, "the task that writes a journal segment ended").because(error);
+        let spill = async move { task.await.map_err(ended).flatten().map_err(Arc::new) }.boxed().shared();
+        *memo = Some((key, spill.clone()));
+        Ok(spill)
     }
 }
 
@@ -201,5 +207,7 @@ async fn write_segment(branch: &Branch, head: Head) -> Result<SegmentRef> {
         checkpoint,
     };
     let record = put_unique(branch.catalog.authority(), key, encode(&segment)?).await?;
-    Ok(SegmentRef { number, last: head.seq, time: head.time, id, digest: record.digest })
+    let pointer = SegmentRef { number, last: head.seq, time: head.time, id, digest: record.digest };
+    branch.line.segments.put(pointer.clone(), Arc::new(segment), 1);
+    Ok(pointer)
 }

@@ -152,7 +152,7 @@ async fn stage(branch: &Branch, adapter: &dyn EffectAdapter, plans: Vec<Plan>) -
 async fn spill_early(branch: &Branch, base: &Base, entry_bytes: usize) -> Result<()> {
     let view = &base.snapshot.view;
     if base.snapshot.seq() == view.head.seq && draft::spills(&view.head.tail, entry_bytes)? {
-        branch.line.spill.get(branch, view).await?;
+        branch.line.spill.get(branch, &view.head).await?;
     }
     Ok(())
 }

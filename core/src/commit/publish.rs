@@ -159,6 +159,10 @@ async fn publish(branch: &Branch, mut group: Vec<Ticket>) {
         }
         let Some(first) = members.first() else { return branch.line.queue.put_back(later) };
         let (token, commit) = (first.applied.prepared.request.token.clone(), first.commit);
+        // Others wait for the tail to spill: its segment is written beside the swap, and theirs need not wait for it.
+        if draft.full {
+            let _ = branch.line.spill.begin(branch, &draft.head);
+        }
         match resolve::swap(branch, &view, draft, &token, commit).await {
             Ok(Sent::Landed) => {
                 for Member { applied, reply, seq, commit } in members {

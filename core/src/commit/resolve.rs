@@ -91,15 +91,16 @@ async fn moved(branch: &Branch, view: &HeadView, current: &Arc<HeadView>, token:
         return Err(unknown(token));
     }
     let history = History::new(branch.catalog.authority(), &current.head);
-    Ok(match history.find_token(token, view.head.seq).await? {
+    Ok(match history.find_token(token, view.head.seq, &branch.line.segments).await? {
         Some(entry) if entry.commit == commit => Sent::Landed,
         _ => Sent::Lost(current.clone()),
     })
 }
 
-/// The entry of a token of the caller's, in the journal up to this head. Requests: 1 for each segment back to where the search begins.
+/// The entry of a token of the caller's, in the journal up to this head. Requests: at most 1 for each segment back to where the search begins.
 pub(super) async fn find(branch: &Branch, request: &Request, head: &Head) -> Result<Option<Entry>> {
-    History::new(branch.catalog.authority(), head).find_token(&request.token, request.searched.unwrap_or_default()).await
+    let history = History::new(branch.catalog.authority(), head);
+    history.find_token(&request.token, request.searched.unwrap_or_default(), &branch.line.segments).await
 }
 
 /// The error for a token that stands in the journal for another request.
@@ -115,7 +116,8 @@ pub(super) async fn earlier(branch: &Branch, view: &HeadView, prepared: &mut Pre
     if prepared.searched >= view.head.seq {
         return Ok(None);
     }
-    let found = History::new(branch.catalog.authority(), &view.head).find_token(&prepared.request.token, prepared.searched).await?;
+    let history = History::new(branch.catalog.authority(), &view.head);
+    let found = history.find_token(&prepared.request.token, prepared.searched, &branch.line.segments).await?;
     if found.is_none() {
         prepared.searched = view.head.seq;
     }

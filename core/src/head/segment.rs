@@ -13,7 +13,7 @@ pub const SKIP_BASE: u64 = 4;
 
 /// A pointer to a segment. Names are unique and the digest stands in the pointer, so two writers that spill the same entries, or a writer
 /// that died after the write, can never make a pointer lead to something else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentRef {
     /// Counts the segments of the branch, from 0.

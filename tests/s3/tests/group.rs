@@ -61,7 +61,7 @@ const COMMITS: usize = 4;
 const FAR: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_writers_commit_at_least_eight_times_as_much_in_each_round_trip_as_one() {
+async fn sixty_four_writers_commit_at_least_twenty_times_as_much_in_each_round_trip_as_one() {
     let (proxy, buckets) = proxied().await;
     let main = Catalog::open_or_create(parts(&buckets, registry()).await, "parquet").await.unwrap().branch("main").unwrap();
     main.transact(|tx| async move {
@@ -99,6 +99,6 @@ async fn sixty_four_writers_commit_at_least_eight_times_as_much_in_each_round_tr
         buckets.server.name(),
         WRITERS * COMMITS,
     ));
-    assert!(together >= COMMITS && times >= 8.0, "{times} times the commits, {together} swaps in {together_trips} round trips");
+    assert!(together >= COMMITS && times >= 20.0, "{times} times the commits, {together} swaps in {together_trips} round trips");
     assert_eq!(main.snapshot().await.unwrap().seq() as usize, 1 + COMMITS + WRITERS * COMMITS);
 }

@@ -43,7 +43,9 @@ pub const FAULTS: [Fault; 16] = [
 /// The operation that fails where a commit was not even begun.
 const OPEN: &str = "open";
 
-/// Commits that go side by side through the threads of a disk share a swap or not, so that the second one is not always there to be hit.
+/// Commits that go side by side through the threads of a disk share a swap or not. What is planned are the requests that this many runs have in
+/// common; and a cell whose request a run did without is tried again, this often.
+const RUNS: usize = 10;
 const TRIES: usize = 40;
 
 /// A constructor of places.
@@ -107,6 +109,24 @@ fn requests(network: &Network) -> Vec<(&'static str, usize)> {
         (verb, *count - 1)
     };
     network.passed().into_iter().map(|passed| passed.verb).map(number).collect()
+}
+
+/// The requests of an operation that nothing disturbs: those that it never does without.
+async fn undisturbed(bench: &Bench<'_>) -> Vec<(&'static str, usize)> {
+    let scenario = bench.scenario;
+    let run = async || {
+        let (place, network) = (bench.place().await, Network::calm());
+        let told = operate(&place, &network, scenario).await;
+        assert!(told.iter().all(Result::is_ok), "{}: {told:?}", scenario.name);
+        requests(&network)
+    };
+    let mut common = run().await;
+    let side_by_side = scenario.commits.len() > 1;
+    for _ in 1..if side_by_side { RUNS } else { 1 } {
+        let others = run().await;
+        common.retain(|request| others.contains(request));
+    }
+    common
 }
 
 fn token(i: usize) -> String {
@@ -264,10 +284,7 @@ fn honest(planned: Planned, outcome: &Result<Commit>) {
 /// Every fault at every request of an operation, without and, where asked for, with a rival.
 pub async fn run(new: NewPlace, scenario: &Scenario, rivals: &[bool]) -> Cells {
     let bench = Bench::new(new, scenario).await;
-    let (place, network) = (bench.place().await, Network::calm());
-    let told = operate(&place, &network, scenario).await;
-    assert!(told.iter().all(Result::is_ok), "{}: {told:?}", scenario.name);
-    let requests = requests(&network);
+    let requests = undisturbed(&bench).await;
     let mut cells = Cells { scenario: scenario.name, requests: requests.len(), ..Cells::default() };
     for (verb, nth) in requests {
         for fault in FAULTS.into_iter().filter(|fault| fault.fits(verb)) {

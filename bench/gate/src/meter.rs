@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater::head::{Head, Segment};
+use headwater_bench::proxy::{Fault, Injected, Proxy, Request, Rule, Verb, counts, render, stages};
 use headwater_conformance::shape::Shape;
 use headwater_conformance::tap::{self, Tap};
 use serde::Serialize;
@@ -21,7 +22,6 @@ use tokio::time::Instant;
 
 use super::error::{Error, Result};
 use super::wire::Wire;
-use crate::proxy::{Fault, Injected, Proxy, Request, Rule, Verb, counts, render, stages};
 
 /// What one request takes on a local disk, by a clock that only moves when nobody has anything to do.
 const LATENCY: Duration = Duration::from_millis(10);

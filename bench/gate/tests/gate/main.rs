@@ -7,9 +7,9 @@ mod seeded;
 
 use std::sync::Arc;
 
-use headwater_bench::gate::plan::{Layout, Phase, Plan, Subject};
-use headwater_bench::gate::report::{CellReport, Report, Verdict};
-use headwater_bench::gate::{Between, Gate, Place, page, table};
+use headwater_gate::plan::{Layout, Phase, Plan, Subject};
+use headwater_gate::report::{CellReport, Report, Verdict};
+use headwater_gate::{Between, Gate, Place, page, table};
 use tokio::sync::watch;
 
 use self::seeded::{Fault, Seeded};

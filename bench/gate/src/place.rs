@@ -6,6 +6,9 @@ use std::sync::Arc;
 use aws_credential_types::Credentials;
 use futures::{StreamExt, TryStreamExt};
 use headwater::registry::{Location, OpenedBackend};
+use headwater_bench::client::Request;
+use headwater_bench::proxy::Proxy;
+use headwater_bench::server::Server;
 use headwater_local::LocalAuthority;
 use headwater_s3::{Observer, S3Authority, Settings};
 use object_store::ObjectStore;
@@ -13,8 +16,6 @@ use object_store::ObjectStore;
 use super::error::{Error, Result};
 use super::meter::{Meter, Outside};
 use super::wire::Wire;
-use crate::proxy::Proxy;
-use crate::server::Server;
 
 /// A place for catalogs.
 #[derive(Debug)]
@@ -169,10 +170,10 @@ impl Place {
                 deleted.map_err(Error::objects(format!("removing what is below {}", self.prefix)))?;
                 if let Kind::Loopback { server, bucket } = &self.kind {
                     let path = format!("/{bucket}");
-                    let gone = server.client().send(crate::client::Request { method: "DELETE", path: &path, ..Default::default() }).await?;
+                    let gone = server.client().send(Request { method: "DELETE", path: &path, ..Default::default() }).await?;
                     if !(200..300).contains(&gone.status) {
                         let body = String::from_utf8_lossy(&gone.body).into_owned();
-                        return Err(crate::Error::Refused { request: format!("DELETE {path}"), status: gone.status, body }.into());
+                        return Err(headwater_bench::Error::Refused { request: format!("DELETE {path}"), status: gone.status, body }.into());
                     }
                 }
                 Ok(())

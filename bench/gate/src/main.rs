@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use headwater_bench::gate::plan::{Plan, STORES};
-use headwater_bench::gate::report::Report;
-use headwater_bench::gate::{Error, Gate, Place, Result, page, table};
+use headwater_gate::plan::{Plan, STORES};
+use headwater_gate::report::Report;
+use headwater_gate::{Error, Gate, Place, Result, page, table};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 

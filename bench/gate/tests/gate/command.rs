@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use headwater_bench::client::Request;
+use headwater_bench::proxy::{Fault, Proxy, Rule, Verb, counts};
 use headwater_bench::server::{RUNNING, Server};
 
 fn gate() -> Command {
@@ -25,6 +26,17 @@ fn keys(server: &Server, bucket: &str) -> String {
     assert_eq!(listed.status, 200);
     let body = String::from_utf8_lossy(&listed.body).into_owned();
     body.split("<Key>").skip(1).filter_map(|rest| rest.split_once("</Key>")).map(|(key, _)| key.to_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs one request or more to its end.
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// The number before a word that the command has printed.
+fn told_before(text: &str, word: &str) -> usize {
+    let number = text.split(word).next().and_then(|before| before.split_whitespace().next_back()).unwrap_or_else(|| panic!("{text}"));
+    number.replace(',', "").parse().unwrap_or_else(|_| panic!("{number:?} of {text}"))
 }
 
 /// Requests are counted at the client's own connector there, and nothing but the user's objects is left.
@@ -58,6 +70,85 @@ fn it_cleans_up_when_it_is_interrupted() {
     let ended = running.wait_with_output().unwrap();
     assert_eq!((ended.status.code(), entries()), (Some(130), 0), "{}", told(&ended));
     assert!(Path::new(folder.path()).exists());
+}
+
+#[test]
+fn a_second_interrupt_ends_it_at_once_and_says_what_is_left() {
+    let server = Server::shared().unwrap();
+    let bucket = server.bucket().unwrap();
+    let proxy = wait(Proxy::before(server)).unwrap();
+    // Removing what it wrote cannot end.
+    let removing = proxy.inject(Rule::new(Fault::Hold).verb(Verb::DeleteMany));
+    let mut command = gate();
+    command.arg(format!("s3://{bucket}/lake")).envs(server.environment(proxy.addr()));
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let interrupt = || assert!(Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success());
+    while !counts(&proxy.requests()).contains_key(&Verb::Put) {
+        std::thread::yield_now();
+    }
+    interrupt();
+    while removing.held() == 0 {
+        std::thread::yield_now();
+    }
+    interrupt();
+    let ended = running.wait_with_output().unwrap();
+    let said = told(&ended);
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    let left = said.split_whitespace().find(|word| word.starts_with(&format!("s3://{bucket}/lake/headwater-gate-")));
+    let left = left.unwrap_or_else(|| panic!("{said}")).trim_end_matches('/').trim_start_matches(&format!("s3://{bucket}/"));
+    assert!(keys(server, &bucket).split(' ').all(|key| key.starts_with(left)), "{left}: {said}");
+    assert_eq!(removing.held(), 1, "nothing was removed yet");
+    proxy.heal();
+    wait(removing.release()).unwrap();
+}
+
+#[test]
+fn an_interrupt_cleans_up_a_bucket_too() {
+    let server = Server::shared().unwrap();
+    let bucket = server.bucket().unwrap();
+    let path = format!("/{bucket}/lake/mine.txt");
+    assert_eq!(wait(server.client().put(&path, "mine", &[])).unwrap().status, 200);
+    let proxy = wait(Proxy::before(server)).unwrap();
+    let mut command = gate();
+    command.arg(format!("s3://{bucket}/lake")).envs(server.environment(proxy.addr()));
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while counts(&proxy.requests()).get(&Verb::Put).copied().unwrap_or_default() < 30 {
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success());
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", told(&ended));
+    assert_eq!(keys(server, &bucket), "lake/mine.txt");
+}
+
+/// What is printed first is what is then asked for: never less, and not twice as much.
+#[test]
+fn its_estimate_is_near_what_it_asks_for() {
+    let server = Server::shared().unwrap();
+    let bucket = server.bucket().unwrap();
+    let proxy = wait(Proxy::before(server)).unwrap();
+    let mut command = gate();
+    let ended = command.arg(format!("s3://{bucket}/lake")).envs(server.environment(proxy.addr())).output().unwrap();
+    assert!(ended.status.success(), "{}", told(&ended));
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.lines().next().is_some_and(|line| line.contains("about")), "{said}");
+    let counted = counts(&proxy.requests());
+    let sum = |verbs: &[Verb]| verbs.iter().map(|verb| counted.get(verb).copied().unwrap_or_default()).sum::<usize>();
+    for (word, asked) in [(" writes", sum(&[Verb::Put])), (" reads", sum(&[Verb::Get, Verb::Head])), (" lists", sum(&[Verb::List]))] {
+        let estimate = told_before(&said, word);
+        assert!((asked..=2 * asked).contains(&estimate), "{estimate}{word} were said and {asked} made: {counted:?}");
+    }
+}
+
+#[test]
+fn it_says_what_is_done_where_there_is_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = gate().arg(folder.path()).output().unwrap();
+    assert!(ended.status.success(), "{}", told(&ended));
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    for what in ["20 commits", "80 commits", "the control"] {
+        assert!(said.lines().skip(1).any(|line| line.contains(what)), "{what}: {said}");
+    }
 }
 
 #[test]

@@ -2,13 +2,10 @@
 //!
 //! - [`server`] starts RustFS or SeaweedFS on loopback and stops it again, also when the test process is killed.
 //! - [`proxy`] stands between a client and the server: it records every request, and injects the faults of a network and of a server.
-//! - `gate` (feature `gate`) measures what operations cost while history grows, and judges the curves.
 //! - [`client`] sends one signed request over one connection, without retries, so that a test sees what happened to exactly that request.
 
 pub mod client;
 mod error;
-#[cfg(feature = "gate")]
-pub mod gate;
 pub mod proxy;
 pub mod server;
 

@@ -1,12 +1,13 @@
 //! Both servers start, answer signed requests, and end with their owner.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "the whole file is a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "the whole file is a test")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use headwater_bench::client::Client;
 use headwater_bench::server::{Product, RUNNING, Server};
 
 /// Whether a process of this id runs (a zombie does not).
@@ -66,6 +67,32 @@ fn a_server_ends_with_its_owner() {
         !runs(server) && !data.exists()
     });
     assert!(gone, "the server, or its data, outlives its owner");
+}
+
+/// What a script does that counts what some client asks for.
+#[tokio::test]
+async fn a_counted_server_tells_what_was_asked_since_the_last_line() {
+    let mut counted = Command::new(env!("CARGO_BIN_EXE_headwater-s3-server"));
+    let mut counted = counted.arg("--counted").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a server");
+    let mut input = counted.stdin.take().expect("its input");
+    let mut output = BufReader::new(counted.stdout.take().expect("its output")).lines();
+    let setting = output.next().expect("a line").expect("text");
+    let [address, access, secret, _name] = setting.splitn(4, ',').collect::<Vec<_>>()[..] else { panic!("{setting}") };
+    let client = Client::new(address.parse().expect("an address"), access, secret);
+    let mut taken = || {
+        writeln!(input).expect("a line is asked for");
+        let line = output.next().expect("a line").expect("text");
+        serde_json::from_str::<serde_json::Value>(&line).expect("JSON")
+    };
+    assert_eq!(taken(), serde_json::json!([]));
+    let missing = client.get("/no-such-bucket/a key").await.expect("an answer");
+    let told = taken();
+    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!((&told[0]["verb"], &told[0]["key"], &told[0]["status"]), (&"GET".into(), &"a key".into(), &404.into()), "{told}");
+    assert_eq!(told[0]["received"], missing.body.len(), "{told}");
+    assert_eq!(taken(), serde_json::json!([]), "nothing is told twice");
+    drop(input);
+    assert!(counted.wait().expect("ended").success());
 }
 
 fn children(parent: u32) -> Vec<u32> {

@@ -129,7 +129,8 @@ pub struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(number: u64, start: u64, head: &Parts) -> Self {
+    /// A request that begins: its number and the tick are the recorder's own, the rest stands in its head.
+    pub fn new(number: u64, start: u64, head: &Parts) -> Self {
         let decode = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let path = head.uri.path().trim_start_matches('/');

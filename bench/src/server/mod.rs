@@ -152,7 +152,12 @@ impl Server {
 
     /// How to name this server in [`RUNNING`].
     pub fn setting(&self) -> String {
-        format!("{},{},{},{}", self.address, self.access_key, self.secret_key, self.name)
+        self.setting_at(self.address)
+    }
+
+    /// The same, for a proxy at another address.
+    pub fn setting_at(&self, address: SocketAddr) -> String {
+        format!("{address},{},{},{}", self.access_key, self.secret_key, self.name)
     }
 
     /// A client of this server.

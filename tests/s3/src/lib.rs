@@ -14,7 +14,7 @@ use headwater_bench::server::Server;
 use headwater_conformance::crash::{self, Cells, scenarios};
 use headwater_conformance::fixture::Fixture;
 use headwater_conformance::lab::Lab;
-use headwater_core::registry::{Expected, OpenedBackend, Registration, Registry};
+use headwater_core::registry::{OpenedBackend, Registry};
 use headwater_parquet as _;
 use headwater_s3::{S3Authority, Settings};
 // Links the local backend and the SQLite authority, in every test alike.
@@ -24,10 +24,6 @@ use headwater_suite as _;
 pub fn registry() -> Registry {
     let mut expected = vec![("backend", "memory"), ("backend", "local"), ("backend", "s3"), ("authority", "sqlite"), ("store", "parquet")];
     expected.extend(headwater_adapters::EXPECTED);
-    // The cost gate stands beside the server of these tests, and links what the build of the whole workspace has.
-    let beside = [("store", "lance")];
-    let linked = |part: &Expected| inventory::iter::<&'static Registration>.into_iter().any(|one| (one.part.kind(), one.name) == *part);
-    expected.extend(beside.into_iter().filter(linked));
     Registry::seal(&expected, &[]).unwrap()
 }
 

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use aws_credential_types::Credentials;
 use futures::{StreamExt, TryStreamExt};
 use headwater::registry::{Location, OpenedBackend};
+use headwater_bench::client::Request;
+use headwater_bench::proxy::Proxy;
+use headwater_bench::server::Server;
 use headwater_local::LocalAuthority;
 use headwater_s3::{Observer, S3Authority, Settings};
 use object_store::ObjectStore;
@@ -13,8 +16,9 @@ use object_store::ObjectStore;
 use super::error::{Error, Result};
 use super::meter::{Meter, Outside};
 use super::wire::Wire;
-use crate::proxy::Proxy;
-use crate::server::Server;
+
+/// How often it is looked for something to remove, at most.
+const CLEANINGS: usize = 5;
 
 /// A place for catalogs.
 #[derive(Debug)]
@@ -95,6 +99,15 @@ impl Place {
         }
     }
 
+    /// Where everything lies that the gate writes here.
+    pub fn written(&self) -> String {
+        match &self.kind {
+            Kind::Folder { root, .. } => root.join(&self.prefix).display().to_string(),
+            Kind::Loopback { server, bucket } => format!("s3://{bucket}/{} on {}", self.prefix, server.endpoint()),
+            Kind::Remote { location } => format!("s3://{}/{}/", location.url.host_str().unwrap_or_default(), self.prefix),
+        }
+    }
+
     /// Whether its work may run by a clock that moves only when nothing else can.
     pub(super) fn may_pause(&self) -> bool {
         matches!(self.kind, Kind::Folder { .. })
@@ -164,15 +177,22 @@ impl Place {
             },
             Kind::Loopback { .. } | Kind::Remote { .. } => {
                 let objects = self.open("")?.objects;
-                let listed = objects.list(None).map_ok(|object| object.location).boxed();
-                let deleted = objects.delete_stream(listed).try_for_each(|_| async { Ok(()) }).await;
-                deleted.map_err(Error::objects(format!("removing what is below {}", self.prefix)))?;
+                let failed = || Error::objects(format!("removing what is below {}", self.prefix));
+                // A request that was under way when the measurement was stopped may land while the others' objects go.
+                for _ in 0..CLEANINGS {
+                    let listed = objects.list(None).map_ok(|object| object.location).boxed();
+                    let mut deleted = objects.delete_stream(listed);
+                    if deleted.try_next().await.map_err(failed())?.is_none() {
+                        break;
+                    }
+                    deleted.try_for_each(|_| async { Ok(()) }).await.map_err(failed())?;
+                }
                 if let Kind::Loopback { server, bucket } = &self.kind {
                     let path = format!("/{bucket}");
-                    let gone = server.client().send(crate::client::Request { method: "DELETE", path: &path, ..Default::default() }).await?;
+                    let gone = server.client().send(Request { method: "DELETE", path: &path, ..Default::default() }).await?;
                     if !(200..300).contains(&gone.status) {
                         let body = String::from_utf8_lossy(&gone.body).into_owned();
-                        return Err(crate::Error::Refused { request: format!("DELETE {path}"), status: gone.status, body }.into());
+                        return Err(headwater_bench::Error::Refused { request: format!("DELETE {path}"), status: gone.status, body }.into());
                     }
                 }
                 Ok(())

@@ -8,6 +8,7 @@ use headwater::store::Scan;
 use headwater::{At, Branch, Snapshot};
 use serde::Serialize;
 
+use super::News;
 use super::error::{Error, Result};
 use super::lake::{Lake, append, append_at_once, key};
 use super::meter::Sample;
@@ -57,13 +58,13 @@ pub struct Confirmation {
 }
 
 /// Grows one catalog and measures it on the way.
-pub(super) async fn measure(lake: &Lake<'_>, told: &(dyn Fn(String) + Sync)) -> Result<(Curves, Vec<Confirmation>)> {
+pub(super) async fn measure(lake: &Lake<'_>, told: &(dyn Fn(News) + Sync)) -> Result<(Curves, Vec<Confirmation>)> {
     let mut curves = Curves::new();
     for depth in &lake.subject.depths {
-        told(format!("growing to {depth} commits"));
+        told(News::Begun(format!("growing to {depth} commits")));
         lake.grow(*depth).await?;
         for phase in &lake.subject.phases {
-            told(format!("{depth} commits, {} tail", phase.name()));
+            told(News::Begun(format!("{depth} commits, {} tail", phase.name())));
             lake.walk(*phase).await?;
             let stop = Stop { lake, depth: *depth, seq: lake.seq().await?, phase: *phase };
             stop.lookups(&mut curves).await?;
@@ -71,6 +72,8 @@ pub(super) async fn measure(lake: &Lake<'_>, told: &(dyn Fn(String) + Sync)) -> 
             stop.travels(&mut curves).await?;
             stop.commits(&mut curves).await?;
         }
+        let measured = curves.values().flatten().filter(|point| point.depth == *depth).count();
+        told(News::Done(format!("{depth} commits: {measured} operations measured")));
     }
     let confirmed = confirm(lake).await?;
     Ok((curves, confirmed))
@@ -92,7 +95,9 @@ impl Stop<'_> {
         layout: Option<Layout>,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let cell = Cell { operation, access, phase: self.phase, layout };
+        // In a catalog whose tables have all one layout, that is what everything is measured with.
+        let only = if let [only] = self.lake.subject.layouts[..] { Some(only) } else { None };
+        let cell = Cell { operation, access, phase: self.phase, layout: layout.or(only) };
         let what = format!("{operation} ({access}) of {} at {} commits", self.lake.subject.name(), self.seq);
         let (done, sample) = self.lake.meter.measure(&what, work).await?;
         curves.entry(cell).or_default().push(Point { depth: self.depth, seq: self.seq, sample });

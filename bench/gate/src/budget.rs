@@ -14,7 +14,7 @@ pub enum Law {
     Flat,
     /// With the logarithm of depth: the ceiling has a part for each level of the journal's skip pointers.
     Levels,
-    /// With the table's own files: reported and not judged.
+    /// With the table's own files, or with who comes first: reported, and held to a ceiling only where there is one.
     Reported,
     /// It must grow: a negative control.
     MustGrow,
@@ -70,6 +70,8 @@ pub struct Budget {
     pub operation: String,
     /// The access.
     pub access: String,
+    /// The tables of the catalog, where it matters.
+    pub width: Option<usize>,
     /// The phase, where it matters.
     pub phase: Option<String>,
     /// The layout, where it matters.
@@ -116,11 +118,12 @@ impl Budgets {
     }
 
     /// The budget of a cell.
-    pub fn find(&self, cell: &Cell) -> Option<&Budget> {
+    pub fn find(&self, width: usize, cell: &Cell) -> Option<&Budget> {
         let fits = |wanted: &Option<String>, has: Option<&str>| wanted.as_deref().is_none_or(|wanted| has == Some(wanted));
         self.budgets.iter().find(|budget| {
             budget.operation == cell.operation
                 && budget.access == cell.access
+                && budget.width.is_none_or(|wanted| wanted == width)
                 && fits(&budget.phase, Some(cell.phase.name()))
                 && fits(&budget.layout, cell.layout.map(|layout| layout.name()))
         })

@@ -1,17 +1,20 @@
 //! The cost gate: measures what operations cost while history grows, and ends with 1 where a curve grows or exceeds its budget.
 
-use std::io::{IsTerminal, Write};
+mod progress;
+mod stop;
+
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use headwater_bench::gate::plan::{Plan, STORES};
-use headwater_bench::gate::report::Report;
-use headwater_bench::gate::{Error, Gate, Place, Result, page, table};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use tokio::sync::watch;
+use headwater_gate::plan::{Plan, STORES};
+use headwater_gate::report::Report;
+use headwater_gate::{Error, Gate, Place, Result, page, table};
+
+use self::progress::Progress;
+use self::stop::{INTERRUPTED, interrupted};
 
 /// Measures what Headwater's operations cost while history grows: requests, round trips, bytes, decoded entries. Ends with 1 where a curve
 /// grows or exceeds its budget, or something cannot be measured. Writes only below a prefix of its own, and removes it.
@@ -62,7 +65,7 @@ fn main() -> ExitCode {
         Ok(Some(_)) => ExitCode::FAILURE,
         Ok(None) => {
             eprintln!("headwater-gate: stopped; what it wrote is removed");
-            ExitCode::from(130)
+            ExitCode::from(INTERRUPTED)
         }
         Err(error) => {
             eprintln!("headwater-gate: {}", chain(&error));
@@ -101,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<Option<Report>> {
     let mut gate = Gate::new(plan);
     let progress = Progress::start(&places);
     gate.told = progress.told();
-    let stop = interrupted()?;
+    let stop = interrupted(&places)?;
     let report = gate.report(&places, &command(), &stop);
     progress.end();
     let Some(report) = report? else { return Ok(None) };
@@ -133,27 +136,6 @@ fn places(arguments: &Arguments) -> Result<Vec<Place>> {
 
 fn ulid() -> String {
     headwater::ids::Mint::new(Arc::new(headwater::ids::SystemEnvironment)).ulid().to_string().to_lowercase()
-}
-
-/// Becomes true when the user asks to stop: the measurement ends, and what it wrote is removed.
-fn interrupted() -> Result<watch::Receiver<bool>> {
-    let (stop, stopped) = watch::channel(false);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::io("waiting for a signal"))?;
-    let waiting = move || {
-        runtime.block_on(async {
-            use tokio::signal::unix::{SignalKind, signal};
-            let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            // Nobody waits any more when the measurement is over.
-            let _ = stop.send(true);
-            std::future::pending::<()>().await;
-        });
-    };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(waiting).map_err(Error::io("waiting for a signal"))?;
-    Ok(stopped)
 }
 
 /// The command, as a reader would type it to measure the same: without where the report goes.
@@ -190,38 +172,4 @@ fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or_default()).collect();
     groups.join(",")
-}
-
-/// One line for each place, while it works, on a terminal.
-struct Progress {
-    lines: Vec<(&'static str, ProgressBar)>,
-}
-
-impl Progress {
-    fn start(places: &[Place]) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self { lines: Vec::new() };
-        }
-        let all = MultiProgress::new();
-        let style = ProgressStyle::with_template("{spinner} {elapsed:>4} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
-        let line = |place: &Place| {
-            let line = all.add(ProgressBar::new_spinner().with_style(style.clone()));
-            line.enable_steady_tick(Duration::from_millis(120));
-            (place.authority(), line)
-        };
-        Self { lines: places.iter().map(line).collect() }
-    }
-
-    fn told(&self) -> Arc<dyn Fn(String) + Send + Sync> {
-        let lines = self.lines.clone();
-        Arc::new(move |what| {
-            if let Some((_, line)) = lines.iter().find(|(authority, _)| what.starts_with(authority)) {
-                line.set_message(what);
-            }
-        })
-    }
-
-    fn end(&self) {
-        self.lines.iter().for_each(|(_, line)| line.finish_and_clear());
-    }
 }

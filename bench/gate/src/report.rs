@@ -116,7 +116,7 @@ pub struct Metric {
     pub budget: Option<f64>,
     /// The robust slope, per commit; none for a single point.
     pub slope: Option<f64>,
-    /// The interval of the slope.
+    /// The interval of the slope, each end sure at 95 %; none where fewer than 4 points allow any slope.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -133,6 +133,8 @@ pub struct PointReport {
     pub data: Cost,
     /// Sequential round trips.
     pub round_trips: usize,
+    /// Requests among them that repeat one which failed, below everything but the wire.
+    pub retries: usize,
     /// Requests of each kind, as the tap names them.
     pub verbs: BTreeMap<String, usize>,
 }

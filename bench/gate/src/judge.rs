@@ -17,7 +17,7 @@ pub(super) fn judge(authority: &'static str, store: &str, width: usize, cell: &C
         vec![authority.to_owned(), store.to_owned(), format!("{width} tables"), cell.operation.to_owned(), cell.access.to_owned()];
     names.push(format!("{} tail", cell.phase.name()));
     names.extend(layout.map(str::to_owned));
-    let budget = budgets.find(cell);
+    let budget = budgets.find(width, cell);
     let mut bench = Bench { width, points, metrics: Vec::new(), problems: Vec::new(), worst: None };
     match budget {
         Some(budget) => bench.hold(budget),
@@ -93,8 +93,8 @@ pub(super) fn compare(authority: &'static str, ours: &[Point], fold: &[Point]) -
 }
 
 fn reported(point: &Point) -> PointReport {
-    let Sample { control, data, round_trips, verbs, .. } = point.sample.clone();
-    PointReport { depth: point.depth, seq: point.seq, control, data, round_trips, verbs }
+    let Sample { control, data, round_trips, retries, verbs, .. } = point.sample.clone();
+    PointReport { depth: point.depth, seq: point.seq, control, data, round_trips, retries, verbs }
 }
 
 /// One curve under judgement.
@@ -109,19 +109,11 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn hold(&mut self, budget: &Budget) {
-        if let Some(at) = self.points.iter().position(|point| point.sample.control.requests == 0) {
-            self.fault(at, "nothing was counted".to_owned());
-        }
         self.plane("control", &budget.control, |sample| &sample.control);
         self.metric("control", "entries", budget.control.entries, |sample| sample.control.entries as f64);
         self.digits();
         match &budget.data {
-            Some(plane) => {
-                self.plane("data", plane, |sample| &sample.data);
-                if let Some(at) = self.points.iter().position(|point| point.sample.data.requests == 0) {
-                    self.fault(at, "no request for data was counted".to_owned());
-                }
-            }
+            Some(plane) => self.plane("data", plane, |sample| &sample.data),
             None => {
                 if let Some(at) = self.points.iter().position(|point| point.sample.data.requests > 0) {
                     self.fault(at, "it asks for data, which its budget does not know".to_owned());
@@ -129,6 +121,10 @@ impl Bench<'_> {
             }
         }
         self.metric("both", "round_trips", budget.round_trips, |sample| sample.round_trips as f64);
+        if let (Some(at), false) = (self.points.iter().position(|point| point.sample.retries > 0), self.problems.is_empty()) {
+            let Point { seq, sample, .. } = &self.points[at];
+            self.problems.push(format!("{} requests at {seq} commits are retries of ones that failed: measure again", sample.retries));
+        }
     }
 
     fn plane(&mut self, name: &'static str, plane: &Plane, of: fn(&Sample) -> &Cost) {
@@ -154,8 +150,13 @@ impl Bench<'_> {
         let slope = Slope::of(&line);
         let what = format!("{plane} {}", name.replace('_', " "));
         for (at, (point, value)) in self.points.iter().zip(&values).enumerate() {
-            if let Some(ceiling) = bound.ceiling(self.width, point.seq).filter(|ceiling| value > ceiling) {
+            let ceiling = bound.ceiling(self.width, point.seq);
+            if let Some(ceiling) = ceiling.filter(|ceiling| value > ceiling) {
                 self.fault(at, format!("{what}: {value} at {} commits, its budget is {ceiling}", point.seq));
+            }
+            // A counter that sees nothing would pass every ceiling.
+            if *value == 0.0 && ceiling != Some(0.0) {
+                self.fault(at, format!("{what}: nothing was counted at {} commits, and its budget does not say 0", point.seq));
             }
         }
         let last = values.len().saturating_sub(1);
@@ -163,14 +164,15 @@ impl Bench<'_> {
             (Law::Flat, Some(slope)) => {
                 let least = values.iter().copied().fold(f64::INFINITY, f64::min);
                 let most = values.iter().position(|value| *value == max).unwrap_or(last);
+                if let (true, Some(low), Some(high)) = (slope.grows(), slope.low, slope.high) {
+                    self.fault(most, format!("{what}: it grows by {low} to {high} for each commit"));
+                }
                 if max - least > bound.spread {
                     self.fault(most, format!("{what}: {least} to {max} over the depths, they may lie {} apart", bound.spread));
-                } else if !slope.may_be_flat() && bound.spread == 0.0 {
-                    self.fault(most, format!("{what}: it grows by {} to {} for each commit", slope.low, slope.high));
                 }
             }
             (Law::Flat, None) => self.fault(last, format!("{what}: fewer than two depths show no slope")),
-            (Law::MustGrow, slope) if !slope.is_some_and(|slope| slope.grows_everywhere()) => {
+            (Law::MustGrow, _) if values.len() < 2 || !values.is_sorted_by(|one, next| one < next) => {
                 self.fault(last, format!("{what}: the negative control does not grow: {values:?}"));
             }
             _ => {}
@@ -184,12 +186,94 @@ impl Bench<'_> {
             max,
             budget: bound.ceiling(self.width, deepest),
             slope: slope.map(|slope| slope.slope),
-            interval: slope.map(|slope| [slope.low, slope.high]),
+            interval: slope.and_then(|slope| slope.low.zip(slope.high)).map(<[f64; 2]>::from),
         });
     }
 
     fn fault(&mut self, at: usize, problem: String) {
         self.worst.get_or_insert(at);
         self.problems.push(problem);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell() -> Cell {
+        Cell { operation: "lookup", access: "warm", phase: Phase::Equal, layout: None }
+    }
+
+    /// One request of 100 bytes and 10 entries in one round trip at each of these depths, but for what is changed.
+    fn points(depths: &[u64], change: impl Fn(usize, &mut Sample)) -> Vec<Point> {
+        let point = |(at, depth): (usize, &u64)| {
+            let control = Cost { requests: 1, received: 100, entries: 10, ..Cost::default() };
+            let mut sample = Sample { control, round_trips: 1, log: format!("the log at {depth}"), ..Sample::default() };
+            change(at, &mut sample);
+            Point { depth: *depth, seq: *depth, sample }
+        };
+        depths.iter().enumerate().map(point).collect()
+    }
+
+    fn judged(control: &str, change: impl Fn(usize, &mut Sample)) -> CellReport {
+        let budgets = format!(
+            r#"{{"about": "a test", "budgets": [{{"operation": "lookup", "access": "warm", "why": "a test", "control": {control}, "round_trips": {{"fixed": 1}}}}]}}"#
+        );
+        judge("local", "parquet", 1, &cell(), &points(&[20, 80, 320, 1280], change), &Budgets::parse(&budgets).unwrap())
+    }
+
+    const EXACT: &str = r#"{"requests": {"fixed": 1}, "bytes": {"fixed": 100}, "entries": {"fixed": 10}}"#;
+    const SPREAD: &str = r#"{"requests": {"fixed": 1}, "bytes": {"fixed": 100, "spread": 50}, "entries": {"fixed": 10}}"#;
+
+    #[test]
+    fn what_asks_for_the_same_at_every_depth_is_flat() {
+        assert_eq!(judged(EXACT, |_, _| ()).verdict, Verdict::Flat);
+    }
+
+    #[test]
+    fn a_count_of_zero_fails_whichever_it_is() {
+        type Zero = fn(&mut Sample);
+        let zeros: [(&str, Zero); 4] = [
+            ("control requests", |sample| sample.control.requests = 0),
+            ("control bytes", |sample| sample.control.received = 0),
+            ("control entries", |sample| sample.control.entries = 0),
+            ("both round trips", |sample| sample.round_trips = 0),
+        ];
+        for (what, zero) in zeros {
+            // At every depth, so that the curve is as flat as it can be.
+            let report = judged(EXACT, |_, sample| zero(sample));
+            assert_eq!(report.verdict, Verdict::Failed, "{what}");
+            assert!(
+                report.problems.iter().any(|problem| problem.starts_with(what) && problem.contains("nothing was counted")),
+                "{report:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_count_that_must_be_zero_may_be() {
+        let none = r#"{"requests": {"fixed": 1}, "bytes": {"fixed": 0}, "entries": {"fixed": 0}}"#;
+        let report = judged(none, |_, sample| sample.control = Cost { requests: 1, ..Cost::default() });
+        assert_eq!(report.verdict, Verdict::Flat, "{report:?}");
+    }
+
+    #[test]
+    fn a_negative_control_that_counts_nothing_fails() {
+        let fold = points(&[20, 80, 320, 1280], |at, sample| sample.data.requests = at);
+        assert_eq!(judge_fold("local", &fold).verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn growth_within_the_spread_and_the_ceiling_is_seen_by_its_slope() {
+        let report = judged(SPREAD, |at, sample| sample.control.received = 60 + 10 * at);
+        assert_eq!(report.verdict, Verdict::Failed, "{report:?}");
+        assert!(report.problems[0].contains("for each commit"), "{report:?}");
+        assert_eq!(report.log.as_deref(), Some("the log at 1280"));
+    }
+
+    #[test]
+    fn noise_within_the_spread_is_no_growth() {
+        let report = judged(SPREAD, |at, sample| sample.control.received = [60, 90, 70, 80][at]);
+        assert_eq!(report.verdict, Verdict::Flat, "{report:?}");
     }
 }

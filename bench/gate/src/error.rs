@@ -12,7 +12,7 @@ pub enum Error {
     Invalid(String),
     /// No server, or no answer from it.
     #[error(transparent)]
-    Server(#[from] crate::Error),
+    Server(#[from] headwater_bench::Error),
     /// An operation failed that is to be measured.
     #[error("{what} failed")]
     Catalog {

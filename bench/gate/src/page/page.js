@@ -31,8 +31,13 @@ function svg(tag, options = {}, text) {
   return made;
 }
 
+/* An object store is where it matters; the table below has every place. */
+function shownFirst() {
+  const authority = report.comparisons.some(one => one.authority === "s3") ? "s3" : "local";
+  return report.comparisons.filter(one => one.authority === authority);
+}
 function headline() {
-  const all = report.comparisons;
+  const all = shownFirst();
   const count = verdict => report.cells.filter(cell => cell.verdict === verdict).length;
   const failed = count("failed");
   if (!report.ok) {
@@ -110,9 +115,7 @@ function tip(event, text) {
 
 function comparison() {
   const drawn = [];
-  // The table below has every place; an object store is where it matters.
-  const authority = report.comparisons.some(one => one.authority === "s3") ? "s3" : "local";
-  const ours = report.comparisons.filter(one => one.authority === authority), place = report.places.find(one => one.authority === authority);
+  const ours = shownFirst(), place = report.places.find(one => one.authority === ours[0]?.authority);
   if (ours.length) {
     for (const unit of ["requests", "bytes"]) {
       const figure = element("figure", { "data-label": `${unit} over commits on ${place.name}` }, element("figcaption", {}, unit === "bytes" ? "Bytes" : "Requests", element("span", {}, `${place.name} · over commits`)));
@@ -174,6 +177,8 @@ function details(cell) {
   return box;
 }
 
+/* With #open in its address, the page shows all it has. */
+const EVERYTHING = location.hash === "#open";
 const chosen = { authority: "", width: "" };
 function curves() {
   $("curves").replaceChildren();
@@ -192,9 +197,11 @@ function curves() {
       const who = element("div", { class: "who" }, element("b", {}, ACCESS[cell.access] ?? cell.access), element("small", {}, [...where, ...how].join(" · ")));
       const summary = element("summary", { class: "row" }, who, shown(cell, "requests", "requests"), shown(cell, "round_trips", "trips"), shown(cell, "bytes", "bytes", bytes), plain(cell, "entries", "entries"),
         element("span", { class: "verdict " + cell.verdict }, NAMES[cell.verdict]));
-      const line = element("details", {}, summary);
-      line.addEventListener("toggle", () => { if (line.open && line.children.length === 1) line.append(details(cell)); });
-      if (cell.verdict === "failed") line.open = true;
+      const line = element("details", { "data-id": cell.id }, summary);
+      const fill = () => { if (line.open && line.children.length === 1) line.append(details(cell)); };
+      line.addEventListener("toggle", fill);
+      if (cell.verdict === "failed" || EVERYTHING) line.open = true;
+      fill();
       group.append(line);
     }
     $("curves").append(group);
@@ -219,7 +226,7 @@ function filters() {
   const failed = report.cells.some(cell => cell.verdict === "failed");
   choice("authority", "place", [...new Set(report.cells.map(cell => cell.authority))]);
   choice("width", "tables", [...new Set(report.cells.map(cell => cell.width))].sort((one, other) => one - other).map(String));
-  if (failed) {
+  if (failed || EVERYTHING) {
     for (const field of ["authority", "width"]) chosen[field] = "";
     $("filters").querySelectorAll("button").forEach(button => button.setAttribute("aria-pressed", String(button.textContent === "all")));
   }

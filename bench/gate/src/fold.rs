@@ -11,6 +11,7 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use serde::{Deserialize, Serialize};
 
+use super::News;
 use super::error::{Error, Result};
 use super::operations::Point;
 use super::place::Place;
@@ -54,13 +55,13 @@ impl Entry {
 }
 
 /// Grows a journal, and folds it at each depth.
-pub(super) async fn measure(place: &Place, depths: &[u64], told: &(dyn Fn(String) + Sync)) -> Result<Vec<Point>> {
+pub(super) async fn measure(place: &Place, depths: &[u64], told: &(dyn Fn(News) + Sync)) -> Result<Vec<Point>> {
     let meter = place.meter().await?;
     let plain = place.open("fold")?.objects;
     let counted: Arc<dyn ObjectStore> = Arc::new(TapObjects::new(place.open_counted("fold", &meter)?.objects, meter.tap.clone()));
     let (mut points, mut written) = (Vec::new(), 0);
     for depth in depths {
-        told(format!("the control: a journal of {depth} entries"));
+        told(News::Begun(format!("the control: a journal of {depth} entries")));
         let writes = (written + 1..=*depth).map(|seq| write(&plain, seq));
         futures::stream::iter(writes).buffer_unordered(WINDOW).try_collect::<()>().await?;
         written = *depth;
@@ -70,6 +71,7 @@ pub(super) async fn measure(place: &Place, depths: &[u64], told: &(dyn Fn(String
         if pins != expected {
             return Err(Error::untrusted(&what, format!("it found {pins:?}, not {expected:?}")));
         }
+        told(News::Done(format!("the control: {depth} entries, {} requests", sample.data.requests)));
         points.push(Point { depth: *depth, seq: *depth, sample });
     }
     Ok(points)

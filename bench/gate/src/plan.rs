@@ -144,7 +144,8 @@ impl Plan {
 
     /// Roughly what it asks of its place.
     pub fn estimate(&self) -> Estimate {
-        let mut estimate = Estimate::default();
+        // What is left is looked for until nothing is.
+        let mut estimate = Estimate { lists: 2, ..Estimate::default() };
         for subject in &self.subjects {
             estimate += subject.estimate();
         }
@@ -175,10 +176,11 @@ impl Subject {
         let deepest = self.depths.last().copied().unwrap_or_default();
         let stops = (self.depths.len() * self.phases.len()) as u64;
         let widest = 2 * self.width as u64;
-        // Two objects and a swap for each commit, a segment for each 32; a walk to a phase looks at the head after each of its commits.
+        // Two objects and a swap for each commit, a segment for each 32; a walk to a phase looks at the head after each of its commits. A
+        // new catalog is looked for, and its place probed.
         let puts = widest + 3 * (deepest + 40 * stops) + deepest / 32 + 40 * stops;
         let files: u64 = self.depths.iter().map(|depth| depth / self.width as u64).sum();
-        Estimate { puts, gets: 160 * stops + 3 * files * self.phases.len() as u64, lists: deepest * 3 / 1_000 + 2 }
+        Estimate { puts, gets: 160 * stops + 3 * files * self.phases.len() as u64, lists: deepest * 3 / 1_000 + 4 }
     }
 }
 

@@ -9,19 +9,24 @@
 //! number of times it does is the number of round trips. On a server far away the disjoint stages are counted. A busy machine can only make a
 //! stage into two, never two into one.
 
+#[cfg(test)]
+mod tests;
+mod totals;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headwater::head::{Head, Segment};
+use headwater_bench::proxy::{Fault, Injected, Proxy, Request, Rule, render, stages};
 use headwater_conformance::shape::Shape;
 use headwater_conformance::tap::{self, Tap};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::error::{Error, Result};
-use super::wire::Wire;
-use crate::proxy::{Fault, Injected, Proxy, Request, Rule, Verb, counts, render, stages};
+use self::totals::{Totals, is_control_key, is_page, retried};
+use crate::error::{Error, Result};
+use crate::wire::Wire;
 
 /// What one request takes on a local disk, by a clock that only moves when nobody has anything to do.
 const LATENCY: Duration = Duration::from_millis(10);
@@ -64,6 +69,8 @@ pub struct Sample {
     pub data: Cost,
     /// Sequential round trips of both together.
     pub round_trips: usize,
+    /// Requests among them that the client sent again because one had failed.
+    pub retries: usize,
     /// Requests of each kind.
     pub verbs: BTreeMap<String, usize>,
     /// Every request.
@@ -119,7 +126,9 @@ impl Meter {
         };
         let requests = self.tap.requests();
         let mut sample = sample(&requests, round_trips)?;
-        self.count_pages(&requests, &mut sample);
+        if let Outside::Loopback(wire, _) | Outside::Connector(wire) = &self.outside {
+            count_hidden(&wire.requests(), &mut sample);
+        }
         self.compare(what, &requests, &sample)?;
         Ok((done, sample))
     }
@@ -149,18 +158,6 @@ impl Meter {
         Err(Error::untrusted(what, problem))
     }
 
-    /// A tap sees a list and not its pages, each of which is a request.
-    fn count_pages(&self, tapped: &[tap::Request], sample: &mut Sample) {
-        let (Outside::Loopback(wire, _) | Outside::Connector(wire)) = &self.outside else { return };
-        let pages = wire.requests().iter().filter(|request| request.verb == Verb::List).count();
-        let lists: Vec<&tap::Request> = tapped.iter().filter(|request| request.verb.starts_with("LIST")).collect();
-        let more = pages.saturating_sub(lists.len());
-        if let (Some(list), true) = (lists.first(), more > 0) {
-            *sample.verbs.entry(list.verb.to_owned()).or_default() += more;
-            if is_control(list) { sample.control.requests += more } else { sample.data.requests += more }
-        }
-    }
-
     /// Whether all counters say the same.
     fn compare(&self, what: &str, tapped: &[tap::Request], sample: &Sample) -> Result<()> {
         let by_tap = Totals::of_tap(tapped);
@@ -176,10 +173,16 @@ impl Meter {
         match &self.outside {
             Outside::Nowhere => trips(stages_of_tap),
             Outside::Loopback(wire, proxy) => {
-                differ("connector", &Totals::of_wire(&wire.requests()), clipped(&render(&wire.requests())))?;
-                differ("proxy", &Totals::of_wire(&proxy.requests()), clipped(&proxy.render()))?;
-                // What a tap sees of a list are not its pages, one after the other.
-                if !tapped.iter().any(|request| request.verb.starts_with("LIST")) {
+                let (connector, on_the_wire) = (wire.requests(), proxy.requests());
+                differ("connector", &Totals::of_wire(&connector), clipped(&render(&connector)))?;
+                differ("proxy", &Totals::of_wire(&on_the_wire), clipped(&proxy.render()))?;
+                let hidden = |requests: &[Request]| requests.iter().filter(|one| is_page(one)).count() + retried(requests).len();
+                if hidden(&connector) != hidden(&on_the_wire) {
+                    let (ours, theirs) = (render(&connector), proxy.render());
+                    return Err(Error::untrusted(what, format!("the connector sees\n{ours}\nand the proxy\n{theirs}")));
+                }
+                // A tap sees neither a list's pages, one after the other, nor what is sent again.
+                if hidden(&connector) == 0 {
                     trips(stages_of_tap)?;
                 }
                 trips(proxy.stages())
@@ -187,6 +190,24 @@ impl Meter {
             Outside::Connector(wire) => differ("connector", &Totals::of_wire(&wire.requests()), clipped(&render(&wire.requests()))),
         }
     }
+}
+
+/// Adds what a tap cannot see: a list's further pages, and what failed and was sent again.
+fn count_hidden(wire: &[Request], sample: &mut Sample) {
+    let retried = retried(wire);
+    let again = |request: &&Request| retried.iter().any(|one| one.number == request.number);
+    for request in wire.iter().filter(|request| is_page(request) || again(request)) {
+        let cost = if is_control_key(&request.key) { &mut sample.control } else { &mut sample.data };
+        cost.requests += 1;
+        *sample.verbs.entry(request.verb.name().to_owned()).or_default() += 1;
+    }
+    for request in &retried {
+        let cost = if is_control_key(&request.key) { &mut sample.control } else { &mut sample.data };
+        cost.sent += request.sent;
+        cost.received += request.received;
+        sample.log.push_str(&format!("\n  sent again: {request}"));
+    }
+    sample.retries = retried.len();
 }
 
 /// Runs work whose requests the proxy holds, letting go all of them whenever the client can do nothing but wait. Returns how often.
@@ -209,58 +230,6 @@ async fn in_rounds<T>(work: impl Future<Output = Result<T>>, held: &Injected, wi
                 return (Err(error.into()), rounds);
             }
         }
-    }
-}
-
-/// What every counter can tell: requests of each kind but lists (see [`Meter::count_pages`]), bytes written, bytes read.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Totals {
-    requests: BTreeMap<&'static str, usize>,
-    written: usize,
-    read: usize,
-}
-
-impl Totals {
-    fn of_tap(requests: &[tap::Request]) -> Self {
-        let mut totals = Self::default();
-        for request in requests {
-            let kind = match request.verb.split(' ').next().unwrap_or_default() {
-                "LIST" => continue,
-                "SWAP" | "CREATE" => "PUT",
-                "PUT" if request.verb != "PUT" => "MULTIPART",
-                "GET" => "GET",
-                "HEAD" => "HEAD",
-                "DELETE" => "DELETE",
-                "PUT" => "PUT",
-                _ => "OTHER",
-            };
-            *totals.requests.entry(kind).or_default() += 1;
-            totals.written += request.sent;
-            totals.read += request.received;
-        }
-        totals
-    }
-
-    fn of_wire(requests: &[Request]) -> Self {
-        let mut totals = Self::default();
-        for (verb, count) in counts(requests) {
-            let kind = match verb {
-                Verb::Get => "GET",
-                Verb::Head => "HEAD",
-                Verb::Put => "PUT",
-                Verb::Delete | Verb::DeleteMany => "DELETE",
-                Verb::List => continue,
-                Verb::CreateMultipart | Verb::UploadPart | Verb::CompleteMultipart | Verb::AbortMultipart => "MULTIPART",
-                _ => "OTHER",
-            };
-            *totals.requests.entry(kind).or_default() += count;
-        }
-        // The tap does not see what an error, a list or an upload's end says.
-        let writes = |request: &&Request| matches!(request.verb, Verb::Put | Verb::UploadPart);
-        let reads = |request: &&Request| request.verb == Verb::Get && matches!(request.status, Some(200..=299));
-        totals.written = requests.iter().filter(writes).map(|request| request.sent).sum();
-        totals.read = requests.iter().filter(reads).map(|request| request.received).sum();
-        totals
     }
 }
 

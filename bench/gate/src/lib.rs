@@ -55,6 +55,15 @@ pub struct Findings {
     pub confirmed: Vec<Confirmation>,
 }
 
+/// What goes on at a place, whose name it begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Something begins that takes a while.
+    Begun(String),
+    /// A group of operations is measured.
+    Done(String),
+}
+
 /// Measures one place, and removes what it wrote there, whatever happens. Runs on a thread and a runtime of its own.
 #[derive(Clone)]
 pub struct Gate {
@@ -63,7 +72,7 @@ pub struct Gate {
     /// What stands between catalogs and counters: see [`Gate::new`].
     pub between: Between,
     /// Is told what goes on.
-    pub told: Arc<dyn Fn(String) + Send + Sync>,
+    pub told: Arc<dyn Fn(News) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Gate {
@@ -105,13 +114,24 @@ impl Gate {
         runtime.block_on(work)
     }
 
+    /// Says where something is measured before what.
+    fn teller(&self, place: String) -> impl Fn(News) + Sync {
+        move |news| {
+            (self.told)(match news {
+                News::Begun(what) => News::Begun(format!("{place} · {what}")),
+                News::Done(what) => News::Done(format!("{place} · {what}")),
+            });
+        }
+    }
+
     async fn measure(&self, place: &Place) -> Result<Findings> {
         let authority = place.authority();
         let mut findings = Findings::default();
         let mut ours = Vec::new();
         for subject in &self.plan.subjects {
             let budgets = Budgets::of(&subject.store)?;
-            let tell = |what: String| (self.told)(format!("{authority} · {} tables, {} · {what}", subject.width, subject.store));
+            let tables = if subject.width == 1 { "1 table".to_owned() } else { format!("{} tables", subject.width) };
+            let tell = self.teller(format!("{authority} · {tables}, {}", subject.store));
             let lake = Lake::create(place, subject, &self.between).await?;
             let (curves, confirmed) = operations::measure(&lake, &tell).await?;
             findings.confirmed.extend(confirmed);
@@ -127,7 +147,7 @@ impl Gate {
             }
         }
         if !self.plan.fold.is_empty() {
-            let tell = |what: String| (self.told)(format!("{authority} · {what}"));
+            let tell = self.teller(authority.to_owned());
             let fold = fold::measure(place, &self.plan.fold, &tell).await?;
             findings.cells.push(judge::judge_fold(authority, &fold));
             findings.comparisons = judge::compare(authority, &ours, &fold);

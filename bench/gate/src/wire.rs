@@ -2,9 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use headwater_bench::proxy::Request;
 use headwater_s3::{Answered, Observer, Sent};
-
-use crate::proxy::Request;
 
 /// Records the requests of the clients it is given to.
 #[derive(Debug, Default)]

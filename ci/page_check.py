@@ -102,7 +102,7 @@ def main():
     expected = [
         [
             number(one["depth"]), one["authority"], f"{number(one['requests'])} requests", size(one["bytes"]),
-            f"{number(one['control_requests'])} requests", size(one["control_bytes"]), f"{number(one['ratio'])} ×",
+            one["control"], f"{number(one['control_requests'])} requests", size(one["control_bytes"]), f"{number(one['ratio'])} ×",
         ]
         for one in report["comparisons"]
     ]

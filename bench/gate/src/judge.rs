@@ -49,22 +49,70 @@ pub(super) fn judge(authority: &'static str, store: &str, width: usize, cell: &C
     }
 }
 
-/// Judges the fold of a journal, which must grow.
-pub(super) fn judge_fold(authority: &'static str, points: &[Point]) -> CellReport {
-    let mut bench = Bench { width: 10, points, metrics: Vec::new(), problems: Vec::new(), worst: None };
-    let bound = Bound { law: Law::MustGrow, ..Bound::default() };
-    bench.metric("control", "requests", bound, |sample| sample.data.requests as f64);
-    bench.metric("control", "bytes", bound, |sample| (sample.data.sent + sample.data.received) as f64);
-    CellReport {
-        id: format!("{authority}/journal/fold"),
-        authority,
-        store: "journal".to_owned(),
-        width: 10,
-        operation: "fold".to_owned(),
-        access: "cold process".to_owned(),
-        phase: Phase::Equal.name().to_owned(),
+/// A negative control: something whose cost must grow, or the gate does not see growth.
+pub(super) struct Control {
+    store: &'static str,
+    operation: &'static str,
+    access: &'static str,
+    layout: Option<&'static str>,
+    why: &'static str,
+    /// Whether its requests must grow, and not its bytes alone.
+    requests: bool,
+}
+
+impl Control {
+    pub(super) const FOLD: Self = Self {
+        store: "journal",
+        operation: "fold",
+        access: "cold process",
         layout: None,
-        why: "one object for each commit, all read to find what is current: it must grow".to_owned(),
+        why: "one object for each commit, all read to find what is current: it must grow",
+        requests: true,
+    };
+
+    /// What is current, looked up through the index of a Lance table of heads. Compaction makes few requests of many, and not fewer bytes.
+    #[cfg(feature = "lance")]
+    pub(super) fn manifest_lookup(layout: &'static str) -> Self {
+        let why = "heads as rows of a Lance table, looked up through a BTREE: it must grow";
+        let requests = layout == "as written";
+        Self { store: "manifest", operation: "manifest lookup", access: "cold process", layout: Some(layout), why, requests }
+    }
+
+    /// One commit to that table.
+    #[cfg(feature = "lance")]
+    pub(super) fn manifest_commit(layout: &'static str) -> Self {
+        let why = "heads as rows of a Lance table, updated by merge-insert: it must grow";
+        let requests = layout == "as written";
+        Self { store: "manifest", operation: "manifest commit", access: "warm", layout: Some(layout), why, requests }
+    }
+
+    /// What it is called beside ours.
+    fn name(&self) -> String {
+        match self.layout {
+            Some(layout) => format!("{}, {layout}", self.store),
+            None => self.operation.to_owned(),
+        }
+    }
+}
+
+/// Judges a negative control.
+pub(super) fn judge_control(authority: &'static str, control: &Control, points: &[Point]) -> CellReport {
+    let mut bench = Bench { width: 10, points, metrics: Vec::new(), problems: Vec::new(), worst: None };
+    let grows = Bound { law: Law::MustGrow, ..Bound::default() };
+    let requests = Bound { law: if control.requests { Law::MustGrow } else { Law::Reported }, ..Bound::default() };
+    bench.metric("control", "requests", requests, |sample| sample.data.requests as f64);
+    bench.metric("control", "bytes", grows, |sample| (sample.data.sent + sample.data.received) as f64);
+    let names = [Some(authority), Some(control.store), Some(control.operation), control.layout];
+    CellReport {
+        id: names.into_iter().flatten().collect::<Vec<_>>().join("/"),
+        authority,
+        store: control.store.to_owned(),
+        width: 10,
+        operation: control.operation.to_owned(),
+        access: control.access.to_owned(),
+        phase: Phase::Equal.name().to_owned(),
+        layout: control.layout,
+        why: control.why.to_owned(),
         verdict: if bench.problems.is_empty() { Verdict::Grows } else { Verdict::Failed },
         log: None,
         problems: bench.problems,
@@ -73,23 +121,24 @@ pub(super) fn judge_fold(authority: &'static str, points: &[Point]) -> CellRepor
     }
 }
 
-/// Our cold lookup beside the fold, at the depths both have.
-pub(super) fn compare(authority: &'static str, ours: &[Point], fold: &[Point]) -> Vec<Comparison> {
-    let beside = |fold: &Point| {
-        let ours = ours.iter().find(|point| point.depth == fold.depth)?;
+/// Our cold lookup beside a control's, at the depths both have.
+pub(super) fn compare(authority: &'static str, control: &Control, ours: &[Point], theirs: &[Point]) -> Vec<Comparison> {
+    let beside = |theirs: &Point| {
+        let ours = ours.iter().find(|point| point.depth == theirs.depth)?;
         let bytes = |cost: &Cost| cost.sent + cost.received;
-        let (requests, control_requests) = (ours.sample.control.requests + ours.sample.data.requests, fold.sample.data.requests);
+        let (requests, control_requests) = (ours.sample.control.requests + ours.sample.data.requests, theirs.sample.data.requests);
         Some(Comparison {
             authority,
-            depth: fold.depth,
+            control: control.name(),
+            depth: theirs.depth,
             requests,
             bytes: bytes(&ours.sample.control) + bytes(&ours.sample.data),
             control_requests,
-            control_bytes: bytes(&fold.sample.data),
+            control_bytes: bytes(&theirs.sample.data),
             ratio: control_requests as f64 / requests.max(1) as f64,
         })
     };
-    fold.iter().filter_map(beside).collect()
+    theirs.iter().filter_map(beside).collect()
 }
 
 fn reported(point: &Point) -> PointReport {
@@ -260,7 +309,7 @@ mod tests {
     #[test]
     fn a_negative_control_that_counts_nothing_fails() {
         let fold = points(&[20, 80, 320, 1280], |at, sample| sample.data.requests = at);
-        assert_eq!(judge_fold("local", &fold).verdict, Verdict::Failed);
+        assert_eq!(judge_control("local", &Control::FOLD, &fold).verdict, Verdict::Failed);
     }
 
     #[test]

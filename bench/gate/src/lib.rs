@@ -8,7 +8,7 @@
 //! - `place`: where catalogs live; everything the gate writes is below a prefix of its own, and removed at the end.
 //! - `meter`, `wire`: what one operation asks for, counted at up to three places that must agree, and its round trips.
 //! - `lake`, `operations`: a catalog that grows, and what is measured on it.
-//! - `fold`: the negative control.
+//! - `fold`, and in builds with Lance `manifest`: the negative controls.
 //! - `run`: all places side by side.
 //! - [`slope`], [`budget`], `judge`: curves, budgets, verdicts.
 //! - [`report`], [`table`], [`page`]: what comes of it, for programs, in a terminal, and as one HTML page.
@@ -18,6 +18,8 @@ mod error;
 mod fold;
 mod judge;
 mod lake;
+#[cfg(feature = "lance")]
+mod manifest;
 mod meter;
 mod operations;
 pub mod page;
@@ -40,6 +42,7 @@ pub use operations::{Cell, Confirmation, Curves, Point};
 pub use place::Place;
 
 use self::budget::Budgets;
+use self::judge::Control;
 use self::lake::Lake;
 use self::plan::{Phase, Plan};
 use self::report::{CellReport, Comparison};
@@ -149,8 +152,19 @@ impl Gate {
         if !self.plan.fold.is_empty() {
             let tell = self.teller(authority.to_owned());
             let fold = fold::measure(place, &self.plan.fold, &tell).await?;
-            findings.cells.push(judge::judge_fold(authority, &fold));
-            findings.comparisons = judge::compare(authority, &ours, &fold);
+            findings.cells.push(judge::judge_control(authority, &Control::FOLD, &fold));
+            findings.comparisons = judge::compare(authority, &Control::FOLD, &ours, &fold);
+        }
+        #[cfg(feature = "lance")]
+        if !self.plan.manifest.is_empty() {
+            let tell = self.teller(authority.to_owned());
+            for kept in [manifest::Kept::AsWritten, manifest::Kept::Compacted] {
+                let measured = manifest::measure(place, kept, &self.plan.manifest, &tell).await?;
+                let (lookup, publish) = (Control::manifest_lookup(kept.name()), Control::manifest_commit(kept.name()));
+                findings.cells.push(judge::judge_control(authority, &lookup, &measured.lookup));
+                findings.cells.push(judge::judge_control(authority, &publish, &measured.publish));
+                findings.comparisons.extend(judge::compare(authority, &lookup, &ours, &measured.lookup));
+            }
         }
         Ok(findings)
     }

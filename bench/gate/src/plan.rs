@@ -77,12 +77,19 @@ pub struct Plan {
     pub form: String,
     /// The catalogs.
     pub subjects: Vec<Subject>,
-    /// Depths of the journal whose fold is the negative control; empty for none.
+    /// Depths of the journal whose fold is a negative control; empty for none.
     pub fold: Vec<u64>,
+    /// Depths of the Lance table of heads that is the other one; empty for none, as in builds without Lance. Each commit to it reads once for each
+    /// earlier one.
+    pub manifest: Vec<u64>,
 }
 
 const DEPTHS: [u64; 4] = [20, 80, 320, 1_280];
 const DEEP: u64 = 10_000;
+#[cfg(feature = "lance")]
+const MANIFEST: &[u64] = &[20, 40, 80, 320];
+#[cfg(not(feature = "lance"))]
+const MANIFEST: &[u64] = &[];
 
 impl Plan {
     /// One catalog of ten tables through all depths, and the narrowest and the widest through some: a few minutes.
@@ -102,7 +109,8 @@ impl Plan {
                 subject(100, &both, &DEPTHS[..3], &[Phase::Equal]),
             ]
         });
-        Self { form: "short".to_owned(), subjects: subjects.collect(), fold: DEPTHS.to_vec() }
+        let manifest = MANIFEST.iter().copied().filter(|depth| *depth <= 80).collect();
+        Self { form: "short".to_owned(), subjects: subjects.collect(), fold: DEPTHS.to_vec(), manifest }
     }
 
     /// The whole matrix.
@@ -127,7 +135,7 @@ impl Plan {
         };
         let subjects = stores.iter().flat_map(of_store).collect();
         let form = if deep { "long, deep" } else { "long" };
-        Self { form: form.to_owned(), subjects, fold: depths }
+        Self { form: form.to_owned(), subjects, fold: depths, manifest: MANIFEST.to_vec() }
     }
 
     /// Keeps only catalogs of these widths.
@@ -137,7 +145,7 @@ impl Plan {
 
     /// Keeps only depths up to this one.
     pub fn shallow(&mut self, deepest: u64) {
-        self.subjects.iter_mut().map(|subject| &mut subject.depths).chain([&mut self.fold]).for_each(|depths| {
+        self.subjects.iter_mut().map(|subject| &mut subject.depths).chain([&mut self.fold, &mut self.manifest]).for_each(|depths| {
             depths.retain(|depth| *depth <= deepest);
         });
     }
@@ -153,6 +161,10 @@ impl Plan {
             estimate +=
                 Estimate { puts: *last, gets: self.fold.iter().sum(), lists: self.fold.iter().map(|depth| depth / 1_000 + 1).sum() };
             estimate.lists += *last / 1_000;
+        }
+        if let Some(last) = self.manifest.last() {
+            // Kept in two ways; the names of the versions are listed to find the newest.
+            estimate += Estimate { puts: 2 * 4 * last, gets: 2 * (last * last / 2 + 20 * last), lists: 2 * 4 * last };
         }
         estimate
     }

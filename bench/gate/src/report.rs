@@ -34,7 +34,7 @@ pub struct Report {
     pub problems: Vec<String>,
     /// One for each curve.
     pub cells: Vec<CellReport>,
-    /// A cold lookup of what is current, ours beside the negative control.
+    /// A cold lookup of what is current, ours beside each negative control.
     pub comparisons: Vec<Comparison>,
     /// Round trips that the clock has confirmed, with every request delayed.
     pub confirmed: Vec<Confirmation>,
@@ -58,7 +58,7 @@ pub struct CellReport {
     pub id: String,
     /// `local` or `s3`.
     pub authority: &'static str,
-    /// `parquet`, `lance`, or `journal` for the negative control.
+    /// `parquet`, `lance`, or a negative control's: `journal`, `manifest`.
     pub store: String,
     /// Tables of the catalog.
     pub width: usize,
@@ -139,11 +139,13 @@ pub struct PointReport {
     pub verbs: BTreeMap<String, usize>,
 }
 
-/// A cold lookup, ours and the negative control's.
+/// A cold lookup, ours and a negative control's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The authority.
     pub authority: &'static str,
+    /// Which negative control: `fold`, `manifest, as written` or `manifest, compacted`.
+    pub control: String,
     /// Commits.
     pub depth: u64,
     /// Our requests.

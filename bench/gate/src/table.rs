@@ -25,13 +25,13 @@ pub fn text(report: &Report) -> String {
         }
     }
     if !report.comparisons.is_empty() {
-        let _ = writeln!(text, "\nwhat is current, asked for cold: ours, and by folding a journal");
+        let _ = writeln!(text, "\nwhat is current, asked for cold: ours, and the negative controls'");
     }
     for ours in &report.comparisons {
         let _ = writeln!(
             text,
-            "  {:5}  {:>6} commits  {} requests, {} bytes  against {:>5} requests, {:>8} bytes  {:>6.1} times",
-            ours.authority, ours.depth, ours.requests, ours.bytes, ours.control_requests, ours.control_bytes, ours.ratio
+            "  {:5}  {:>6} commits  {} requests, {} bytes  against {:>5} requests, {:>8} bytes  {:>6.1} times  {}",
+            ours.authority, ours.depth, ours.requests, ours.bytes, ours.control_requests, ours.control_bytes, ours.ratio, ours.control
         );
     }
     if !report.confirmed.is_empty() {

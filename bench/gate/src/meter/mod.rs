@@ -133,6 +133,27 @@ impl Meter {
         Ok((done, sample))
     }
 
+    /// Does something whose library computes on threads of its own, and counts what it asks for. From outside nobody can tell when such a client
+    /// only waits, so that its round trips are its disjoint stages, of which a busy machine makes more.
+    #[cfg(feature = "lance")]
+    pub(super) async fn count<T>(&self, what: &str, work: impl Future<Output = Result<T>>) -> Result<(T, Sample)> {
+        self.tap.clear();
+        if let Outside::Loopback(wire, _) | Outside::Connector(wire) = &self.outside {
+            wire.clear();
+        }
+        if let Outside::Loopback(_, proxy) = &self.outside {
+            proxy.clear();
+        }
+        let done = work.await?;
+        let requests = self.tap.requests();
+        let mut sample = sample(&requests, tap::stages(&requests))?;
+        if let Outside::Loopback(wire, _) | Outside::Connector(wire) = &self.outside {
+            count_hidden(&wire.requests(), &mut sample);
+        }
+        self.agree(what, &requests, &sample)?;
+        Ok((done, sample))
+    }
+
     /// Confirms a number of round trips by the clock, on a loopback server: with every request delayed by the same time, an operation takes that
     /// time once for each. Returns how often it took it. `None` elsewhere: a disk's clock is the count itself.
     pub(super) async fn confirm<T>(&self, what: &str, round_trips: usize, work: impl AsyncFn() -> Result<T>) -> Result<Option<usize>> {
@@ -158,13 +179,32 @@ impl Meter {
         Err(Error::untrusted(what, problem))
     }
 
-    /// Whether all counters say the same.
-    fn compare(&self, what: &str, tapped: &[tap::Request], sample: &Sample) -> Result<()> {
+    /// Whether all counters have seen the same requests.
+    fn agree(&self, what: &str, tapped: &[tap::Request], sample: &Sample) -> Result<()> {
         let by_tap = Totals::of_tap(tapped);
         let differ = |who: &str, theirs: &Totals, log: String| {
             let problem = format!("the tap counts {by_tap:?}\n{}\nand the {who} {theirs:?}\n{log}", sample.log);
             if by_tap == *theirs { Ok(()) } else { Err(Error::untrusted(what, problem)) }
         };
+        match &self.outside {
+            Outside::Nowhere => Ok(()),
+            Outside::Loopback(wire, proxy) => {
+                let (connector, on_the_wire) = (wire.requests(), proxy.requests());
+                differ("connector", &Totals::of_wire(&connector), clipped(&render(&connector)))?;
+                differ("proxy", &Totals::of_wire(&on_the_wire), clipped(&proxy.render()))?;
+                if hidden(&connector) == hidden(&on_the_wire) {
+                    return Ok(());
+                }
+                let (ours, theirs) = (render(&connector), proxy.render());
+                Err(Error::untrusted(what, format!("the connector sees\n{ours}\nand the proxy\n{theirs}")))
+            }
+            Outside::Connector(wire) => differ("connector", &Totals::of_wire(&wire.requests()), clipped(&render(&wire.requests()))),
+        }
+    }
+
+    /// Whether all counters say the same, and see the same round trips.
+    fn compare(&self, what: &str, tapped: &[tap::Request], sample: &Sample) -> Result<()> {
+        self.agree(what, tapped, sample)?;
         let stages_of_tap = tap::stages(tapped);
         let trips = |stages: usize| {
             let problem = format!("{} round trips were seen, but {stages} disjoint stages\n{}", sample.round_trips, sample.log);
@@ -173,23 +213,20 @@ impl Meter {
         match &self.outside {
             Outside::Nowhere => trips(stages_of_tap),
             Outside::Loopback(wire, proxy) => {
-                let (connector, on_the_wire) = (wire.requests(), proxy.requests());
-                differ("connector", &Totals::of_wire(&connector), clipped(&render(&connector)))?;
-                differ("proxy", &Totals::of_wire(&on_the_wire), clipped(&proxy.render()))?;
-                let hidden = |requests: &[Request]| requests.iter().filter(|one| is_page(one)).count() + retried(requests).len();
-                if hidden(&connector) != hidden(&on_the_wire) {
-                    let (ours, theirs) = (render(&connector), proxy.render());
-                    return Err(Error::untrusted(what, format!("the connector sees\n{ours}\nand the proxy\n{theirs}")));
-                }
                 // A tap sees neither a list's pages, one after the other, nor what is sent again.
-                if hidden(&connector) == 0 {
+                if hidden(&wire.requests()) == 0 {
                     trips(stages_of_tap)?;
                 }
                 trips(proxy.stages())
             }
-            Outside::Connector(wire) => differ("connector", &Totals::of_wire(&wire.requests()), clipped(&render(&wire.requests()))),
+            Outside::Connector(_) => Ok(()),
         }
     }
+}
+
+/// Requests that no tap sees.
+fn hidden(requests: &[Request]) -> usize {
+    requests.iter().filter(|one| is_page(one)).count() + retried(requests).len()
 }
 
 /// Adds what a tap cannot see: a list's further pages, and what failed and was sent again.

@@ -9,9 +9,13 @@ const OPERATIONS = {
   "commit to 3 tables": ["Commit to 3 tables", "one row into each, atomically"],
   read: ["Read of a table", "every row of it"],
   travel: ["Time travel", "to the middle of history"],
-  fold: ["Negative control", "what is current, by folding a journal: it must grow"],
+  fold: ["Negative control: fold", "what is current, by folding a journal: it must grow"],
+  "manifest lookup": ["Negative control: lookup in a Lance table", "what is current, through a BTREE: it must grow"],
+  "manifest commit": ["Negative control: commit to a Lance table", "one merge-insert: it must grow"],
 };
 const ACCESS = { "cold process": "cold process", "shared session": "cold handle, shared session", warm: "warm handle", unchanged: "nothing changed", "8 at once": "8 at once" };
+
+const control = operation => OPERATIONS[operation][0].startsWith("Negative control");
 
 const number = value => Number.isInteger(value) ? value.toLocaleString("en-US") : value.toLocaleString("en-US", { maximumFractionDigits: 1 });
 function bytes(value) {
@@ -34,7 +38,7 @@ function svg(tag, options = {}, text) {
 /* An object store is where it matters; the table below has every place. */
 function shownFirst() {
   const authority = report.comparisons.some(one => one.authority === "s3") ? "s3" : "local";
-  return report.comparisons.filter(one => one.authority === authority);
+  return report.comparisons.filter(one => one.authority === authority && one.control === "fold");
 }
 function headline() {
   const all = shownFirst();
@@ -128,9 +132,9 @@ function comparison() {
   draw();
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
-  const head = ["commits", "place", "Headwater", "", "fold", "", "ratio"];
+  const head = ["commits", "place", "Headwater", "", "control", "", "", "ratio"];
   const row = one => element("tr", {}, element("td", {}, number(one.depth)), element("td", {}, one.authority), element("td", { class: "ours" }, `${number(one.requests)} requests`), element("td", {}, bytes(one.bytes)),
-    element("td", { class: "control" }, `${number(one.control_requests)} requests`), element("td", {}, bytes(one.control_bytes)), element("td", {}, `${number(one.ratio)} ×`));
+    element("td", {}, one.control), element("td", { class: "control" }, `${number(one.control_requests)} requests`), element("td", {}, bytes(one.control_bytes)), element("td", {}, `${number(one.ratio)} ×`));
   if (report.comparisons.length) $("comparison").append(element("thead", {}, element("tr", {}, ...head.map(name => element("th", {}, name)))), element("tbody", {}, ...report.comparisons.map(row)));
 }
 
@@ -182,7 +186,7 @@ const EVERYTHING = location.hash === "#open";
 const chosen = { authority: "", width: "" };
 function curves() {
   $("curves").replaceChildren();
-  const wanted = cell => (!chosen.authority || cell.authority === chosen.authority) && (!chosen.width || cell.operation === "fold" || String(cell.width) === chosen.width);
+  const wanted = cell => (!chosen.authority || cell.authority === chosen.authority) && (!chosen.width || control(cell.operation) || String(cell.width) === chosen.width);
   for (const [operation, [name, what]] of Object.entries(OPERATIONS)) {
     const rank = cell => [cell.authority === "s3" ? 0 : 1, cell.store, cell.width, Object.keys(ACCESS).indexOf(cell.access), cell.phase];
     const before = (one, other) => one < other ? -1 : one > other ? 1 : 0;
@@ -193,7 +197,7 @@ function curves() {
     group.append(element("div", { class: "row head" }, ...["", "requests", "round trips", "bytes", "entries", ""].map(text => element("span", {}, text))));
     for (const cell of cells) {
       const where = [cell.authority, cell.store, `${cell.width} ${cell.width === 1 ? "table" : "tables"}`];
-      const how = operation === "fold" ? [] : [cell.phase === "full" ? "full tail" : "equal tail", ...(cell.layout ? [cell.layout] : [])];
+      const how = control(operation) ? (cell.layout ? [cell.layout] : []) : [cell.phase === "full" ? "full tail" : "equal tail", ...(cell.layout ? [cell.layout] : [])];
       const who = element("div", { class: "who" }, element("b", {}, ACCESS[cell.access] ?? cell.access), element("small", {}, [...where, ...how].join(" · ")));
       const summary = element("summary", { class: "row" }, who, shown(cell, "requests", "requests"), shown(cell, "round_trips", "trips"), shown(cell, "bytes", "bytes", bytes), plain(cell, "entries", "entries"),
         element("span", { class: "verdict " + cell.verdict }, NAMES[cell.verdict]));

@@ -18,7 +18,7 @@ use self::seeded::{Fault, Seeded};
 fn plan(width: usize, layouts: &[Layout], phases: &[Phase], depths: &[u64]) -> Plan {
     let subject =
         Subject { store: "parquet".to_owned(), width, layouts: layouts.to_vec(), depths: depths.to_vec(), phases: phases.to_vec() };
-    Plan { form: "test".to_owned(), subjects: vec![subject], fold: depths.to_vec() }
+    Plan { form: "test".to_owned(), subjects: vec![subject], fold: depths.to_vec(), manifest: Vec::new() }
 }
 
 fn report(gate: &Gate, place: Place) -> Report {

@@ -19,7 +19,7 @@ use super::place::Place;
 /// Objects read or written at once.
 const WINDOW: usize = 32;
 /// Tables that commits go to, one each, in turn.
-const TABLES: u64 = 10;
+pub(super) const TABLES: usize = 10;
 
 /// One commit: which version of which table it made.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ struct Entry {
 
 impl Entry {
     fn new(seq: u64) -> Self {
-        let table = seq % TABLES;
+        let table = seq % TABLES as u64;
         Self {
             seq,
             commit: format!("{seq:026}"),
@@ -46,7 +46,7 @@ impl Entry {
             actor: "unknown".to_owned(),
             table: format!("t{table:03}"),
             table_id: format!("{table:026}"),
-            rows: seq / TABLES + 1,
+            rows: seq / TABLES as u64 + 1,
             path: format!("tables/{table:026}/{seq:026}.json"),
             size: 1_000,
             digest: format!("{seq:064x}"),
@@ -67,7 +67,8 @@ pub(super) async fn measure(place: &Place, depths: &[u64], told: &(dyn Fn(News) 
         written = *depth;
         let what = format!("the fold of a journal of {depth} entries");
         let (pins, sample) = meter.measure(&what, fold(&counted)).await?;
-        let expected: BTreeMap<String, u64> = (depth.saturating_sub(TABLES) + 1..=*depth).map(|seq| (Entry::new(seq).table, seq)).collect();
+        let expected: BTreeMap<String, u64> =
+            (depth.saturating_sub(TABLES as u64) + 1..=*depth).map(|seq| (Entry::new(seq).table, seq)).collect();
         if pins != expected {
             return Err(Error::untrusted(&what, format!("it found {pins:?}, not {expected:?}")));
         }

@@ -141,10 +141,10 @@ impl Gate {
             for (cell, points) in &curves {
                 findings.cells.push(judge::judge(authority, &subject.store, subject.width, cell, points, &budgets));
             }
-            // The comparison is of a cold lookup, in the catalog that was measured at the most depths.
+            // The comparison is of a cold lookup, in the catalog that was measured at the most depths: of several, one with as many tables.
             let cold = |cell: &&Cell| (cell.operation, cell.access, cell.phase) == ("open", "cold process", Phase::Equal);
             if let Some(points) = curves.keys().find(cold).map(|cell| &curves[cell])
-                && points.len() > ours.len()
+                && (points.len() > ours.len() || (points.len() == ours.len() && subject.width == fold::TABLES))
             {
                 ours = points.clone();
             }

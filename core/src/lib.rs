@@ -2,6 +2,7 @@
 
 pub mod adapter;
 pub mod authority;
+pub mod blocking;
 mod branch;
 pub mod cache;
 pub mod catalog;

@@ -295,14 +295,14 @@ mod tests {
 
     use super::*;
     use crate::file::ControlFile;
-    use crate::wait::Patience;
+    use crate::wait::{Meanwhile, Patience};
 
     fn main() -> Slot {
         Slot::Head("main".parse().unwrap())
     }
 
     /// A turn that never waits, or in whose first pause this happens.
-    fn turn(file: &ControlFile, meanwhile: Option<Box<dyn FnOnce()>>) -> Turn<'_> {
+    fn turn(file: &ControlFile, meanwhile: Option<Meanwhile>) -> Turn<'_> {
         let patience = Patience::new(Duration::from_secs(if meanwhile.is_some() { 3600 } else { 0 }));
         patience.meanwhile.set(meanwhile);
         Turn { file, patience }
@@ -313,7 +313,7 @@ mod tests {
     }
 
     /// A file with a head, what its expected tag is, and how it goes away: for another file, or for none.
-    fn replacing(folder: &Path) -> (ControlFile, Tag, [Box<dyn FnOnce()>; 2]) {
+    fn replacing(folder: &Path) -> (ControlFile, Tag, [Meanwhile; 2]) {
         let [path, other] = ["control.db", "other.db"].map(|name| folder.join(name));
         let control = file(&path);
         create(&turn(&control, None), &main(), b"1").unwrap();

@@ -19,12 +19,16 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code().is_some_and(|code| codes.contains(&code))
 }
 
+/// What a test does in a pause.
+#[cfg(test)]
+pub(crate) type Meanwhile = Box<dyn FnOnce()>;
+
 /// What one request may still wait, for whatever it waits. Pauses are counted, and no clock is read.
 pub(crate) struct Patience {
     left: Cell<Duration>,
     /// What happens in a pause.
     #[cfg(test)]
-    pub(crate) meanwhile: Cell<Option<Box<dyn FnOnce()>>>,
+    pub(crate) meanwhile: Cell<Option<Meanwhile>>,
 }
 
 impl Patience {

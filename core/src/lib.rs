@@ -8,6 +8,7 @@ pub mod cache;
 pub mod catalog;
 mod changes;
 mod commit;
+mod creation;
 pub mod edit;
 pub mod error;
 pub mod filter;

@@ -10,6 +10,7 @@ use headwater_core::locator::DataRoot;
 use headwater_core::registry::{Expected, Location, OpenedBackend, Registration, Registry};
 use headwater_core::{Catalog, Error, ErrorKind, Parts, Result, RetryPolicy};
 use object_store::ObjectStore;
+use percent_encoding::percent_decode_str;
 use url::Url;
 
 // A dependency nobody names is dropped by the linker, and its registration with it.
@@ -237,13 +238,13 @@ fn place(registry: &Registry, url: &str, control: Option<&str>) -> Result<Place>
     let Some(control) = control else { return Ok(Place { location, objects, authority, data_root: None, cache }) };
     let at = |error: Error| error.at("control", control);
     let there = locate(control).map_err(at)?;
-    if there.url == location.url {
+    if same_place(&there.url, &location.url) {
         return Err(at(Error::invalid("control and data are at the same place; leave --control out")));
     }
     let scheme = there.url.scheme();
     let elsewhere =
         registry.authority(&there).map_err(|error| if error.kind() == ErrorKind::Unsupported { missing(error, scheme) } else { error });
-    let data_root = DataRoot { authority, control: shown(&there.url) };
+    let data_root = DataRoot { authority, url: shown(&location.url), control: shown(&there.url) };
     Ok(Place { location, objects, authority: elsewhere.map_err(at)?, data_root: Some(data_root), cache })
 }
 
@@ -314,11 +315,65 @@ fn without_parents(path: &Path) -> Result<PathBuf> {
     Ok(resolved)
 }
 
+/// Whether two URLs name one place, however each is spelled.
+fn same_place(one: &Url, other: &Url) -> bool {
+    let place = |url: &Url| {
+        let path = match url.scheme() {
+            "file" => url.to_file_path().map(|path| real(&path)).unwrap_or_default(),
+            _ => PathBuf::from(percent_decode_str(url.path()).decode_utf8_lossy().trim_matches('/')),
+        };
+        (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port(), path)
+    };
+    place(one) == place(other)
+}
+
+/// A path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.parent(), path.components().next_back()) {
+        (Ok(real), ..) => real,
+        (Err(_), Some(parent), Some(last)) => real(parent).join(last),
+        (Err(_), ..) => path.to_owned(),
+    }
+}
+
 /// Names the feature that would add what is missing.
 fn missing(error: Error, scheme: &str) -> Error {
     let name = if scheme == "file" { "local" } else { scheme };
     match MISSING.iter().find(|(part, _)| *part == name) {
         Some((_, feature)) => Error::new(ErrorKind::Unsupported, format!("{error}; build with the cargo feature {feature:?} to add it")),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_the_same_however_it_is_spelled() {
+        let same = |one: &str, other: &str| same_place(&Url::parse(one).unwrap(), &Url::parse(other).unwrap());
+        for (one, other) in [
+            ("s3://bucket/lake", "s3://bucket/lake/"),
+            ("s3://bucket/lake", "s3://bucket//lake//"),
+            ("s3://bucket/lake", "s3://bucket/./x/../lake"),
+            ("s3://bucket/lake", "s3://bucket/l%61ke"),
+            ("s3://bucket", "s3://bucket/"),
+            ("memory://lake", "memory://lake/"),
+            ("file:///not/there/lake", "file:///not/there/lake/"),
+            ("file:///not/there/lake", "file:///not/there/./lake"),
+            ("file:///not/there/lake", "file:///not/there/l%61ke"),
+        ] {
+            assert!(same(one, other) && same(other, one), "{one} and {other}");
+        }
+        for (one, other) in [
+            ("s3://bucket/lake", "s3://bucket/Lake"),
+            ("s3://bucket/lake", "s3://other/lake"),
+            ("s3://bucket/lake", "s3://bucket/lake/control"),
+            ("memory://lake", "file:///lake"),
+            ("file:///not/there/lake", "file:///not/there/lake/control"),
+            ("file:///lake", "sqlite:///lake"),
+        ] {
+            assert!(!same(one, other) && !same(other, one), "{one} and {other}");
+        }
     }
 }

@@ -128,6 +128,47 @@ fn two_catalogs_never_share_a_data_root_or_a_control() {
     assert_eq!(desk.all(), before, "bad input changes nothing");
 }
 
+/// Whether it is there already, or would be made.
+#[cfg(unix)]
+#[test]
+fn one_place_for_both_is_refused_in_every_spelling_and_nothing_is_written() {
+    let desk = Desk::new();
+    for folder in ["real", "real/empty", "x"] {
+        fs::create_dir(desk.path(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink(desk.path("real"), desk.path("link")).unwrap();
+    std::os::unix::fs::symlink("link", desk.path("link to a link")).unwrap();
+    let before = desk.all();
+    let absolute = |path: &str| desk.path(path).to_str().unwrap().to_owned();
+    let url = |path: &str| url::Url::from_file_path(desk.path(path)).unwrap().to_string();
+    for end in ["empty", "new", "new/deeper"] {
+        let spelled = |start: &str| format!("{start}/{end}");
+        let spellings = [
+            spelled("real"),
+            spelled("./real"),
+            spelled("real/."),
+            spelled("real/"),
+            spelled("x/../real"),
+            spelled("link"),
+            spelled("link to a link"),
+            spelled("link/../real"),
+            format!("{}/", spelled("real")),
+            format!("{}/.", spelled("link")),
+            absolute(&spelled("real")),
+            absolute(&spelled("link")),
+            url(&spelled("real")),
+            format!("{}/", url(&spelled("link"))),
+            url(&spelled("real")).replace("real", "re%61l"),
+        ];
+        for control in &spellings {
+            for lake in [&spellings[0], &spellings[5], &spellings[8], control] {
+                desk.refused(&["load", lake, "--table", "t=t.csv", "--control", control], &["the same place", "leave --control out"]);
+            }
+        }
+        assert_eq!(desk.all(), before, "{end}");
+    }
+}
+
 #[test]
 fn the_control_of_a_folder_serves_data_elsewhere_and_is_no_lake_itself() {
     let desk = Desk::new();

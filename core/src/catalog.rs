@@ -10,14 +10,14 @@ use object_store::ObjectStore;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::authority::{ControlAuthority, Create, Expected, Finding, HeadRead, Severity, Swap, Tag};
+use crate::authority::{ControlAuthority, HeadRead, Tag};
 use crate::branch::{Branch, Line};
+use crate::creation;
 use crate::error::{Error, ErrorKind, Result};
-use crate::head::{FORMAT, Head};
-use crate::ids::{CatalogId, Environment, Incarnation, Mint, SystemEnvironment};
+use crate::ids::{CatalogId, Environment, Mint, SystemEnvironment};
 use crate::json::Sealed;
 use crate::limits::Limits;
-use crate::locator::{DATA_ELSEWHERE, DataRoot, Owner, check_record};
+use crate::locator::{DataRoot, NamedRoot, Owner, check_record};
 use crate::name::{BranchName, RecordKey, RecordKind};
 use crate::registry::Registry;
 use crate::store::DataStore;
@@ -43,6 +43,9 @@ pub struct CatalogRecord {
     pub vacuum: u64,
     /// Whether `main` is there yet.
     pub state: CatalogState,
+    /// The data root, of a live catalog whose data is elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<NamedRoot>,
     /// Digest over all of the above.
     pub digest: String,
 }
@@ -163,7 +166,7 @@ impl Catalog {
     pub async fn open(parts: Parts) -> Result<Self> {
         match Self::find(&parts).await? {
             Found::Live(record, head) => Self::assemble(parts, record, Some(head)),
-            Found::None | Found::Creating(..) => {
+            Found::None | Found::Headless(_) | Found::Creating(..) => {
                 Err(Error::new(ErrorKind::NotFound, "there is no catalog here; a load creates one").during("open"))
             }
         }
@@ -173,83 +176,60 @@ impl Catalog {
     /// others open that one. The kind counts at creation only. 8 requests to create, 2 more where the control is elsewhere, and
     /// what the backend's probe takes. Refuses a backend that breaks its promises (`PreconditionIgnored`), and a root that holds foreign
     /// objects or is that of another catalog.
+    ///
+    /// Where the control is elsewhere, several callers may name several data roots. One of them becomes the catalog's, for good, and the
+    /// others are refused with `InvalidInput`, which names it (context `data`); in their roots is a locator and nothing else.
     pub async fn open_or_create(parts: Parts, store: &str) -> Result<Self> {
-        let (record, tag) = match Self::find(&parts).await? {
+        let (found, fit) = match Self::find(&parts).await? {
             Found::Live(record, head) => return Self::assemble(parts, record, Some(head)),
-            Found::Creating(record, tag) => (record, tag),
-            Found::None => Self::put_record(&parts, store).await?,
+            Found::Creating(record, tag) => (Found::Creating(record, tag), creation::refuse_unfit(&parts).await),
+            _ => creation::put_record(&parts, store).await?,
         };
-        if record.state == CatalogState::Creating {
-            Self::finish_creation(&parts, record.clone(), &tag).await?;
+        match (found, fit) {
+            (Found::Creating(record, tag), Ok(())) => {
+                let record = creation::finish(&parts, record, &tag).await?;
+                Self::assemble(parts, record, None)
+            }
+            // Another caller has completed it meanwhile, and what is here may be the catalog's data; or not.
+            (_, fit) => match (Self::find(&parts).await?, fit) {
+                (Found::Live(record, head), _) => Self::assemble(parts, record, Some(head)),
+                (_, Err(unfit)) => Err(unfit),
+                (_, Ok(())) => {
+                    Err(Error::new(ErrorKind::Unavailable, "the catalog record is gone again; try again").during("create catalog"))
+                }
+            },
         }
-        Self::assemble(parts, record, None)
     }
 
     async fn find(parts: &Parts) -> Result<Found> {
         let (main, key) = (main_branch()?, catalog_key());
         let (record, head, owner) = futures::join!(parts.authority.read_record(&key), parts.authority.read_head(&main, None), owner(parts));
         let found = Found::of(parts, record?, head);
-        let (Some(root), Some(owner)) = (&parts.data_root, owner?) else { return found };
-        if let Ok(found) = found
-            && found.fits(root, &owner).is_ok()
-        {
-            return Ok(found);
+        let owner = owner?;
+        let agrees = match (&found, &parts.data_root, &owner) {
+            (Ok(Found::Headless(_)), ..) => false,
+            (Ok(found), Some(root), Some(owner)) => found.fits(root, owner).is_ok(),
+            (Ok(_), ..) => true,
+            (Err(_), root, _) => root.is_none(),
+        };
+        if agrees {
+            return found;
         }
-        // They were read side by side, perhaps while another process created the catalog: the record comes before the locator, and that
-        // before the head.
-        let owner = root.owner().await?;
+        // They were read side by side, perhaps while another process created the catalog: it writes the record, the locator, the head, and then
+        // the record again. So a locator that was read before the record has one, and a record that is live has the other two.
+        let mut owner = self::owner(parts).await?;
         let record = parts.authority.read_record(&key).await?;
         let found = Found::of(parts, record, parts.authority.read_head(&main, None).await)?;
-        found.fits(root, &owner)?;
-        Ok(found)
-    }
-
-    async fn put_record(parts: &Parts, store: &str) -> Result<(CatalogRecord, Tag)> {
-        parts.registry.store(store)?;
-        let foreign = refuse_foreign(parts).await;
-        if foreign.is_ok() {
-            refuse_broken(parts).await?;
-            let mint = Mint::new(parts.environment.clone());
-            let mut record = CatalogRecord {
-                format: FORMAT,
-                features: parts.data_root.iter().map(|_| DATA_ELSEWHERE.to_owned()).collect(),
-                catalog: CatalogId(mint.ulid()),
-                store: store.to_owned(),
-                created: mint.now_ms(),
-                vacuum: 0,
-                state: CatalogState::Creating,
-                digest: String::new(),
-            };
-            if let Create::Unknown(cause) = parts.authority.create_record(&catalog_key(), record.seal()?.into()).await? {
-                tracing::debug!(%cause, "the catalog record's create is uncertain");
-            }
+        if matches!((&found, &owner), (Found::Live(..), Some(Owner::Nobody))) {
+            owner = self::owner(parts).await?;
         }
-        // Whatever the answer, the record that is there now is the catalog: ours, or that of a caller who came first, whose branch and data
-        // are then not foreign.
-        match (parts.authority.read_record(&catalog_key()).await?, foreign) {
-            (Some((bytes, tag)), _) => Ok((check_record(&bytes, parts.data_root.is_some())?, tag)),
-            (None, Err(foreign)) => Err(foreign),
-            (None, Ok(())) => Err(Error::new(ErrorKind::Unavailable, "the catalog record could not be written").during("create catalog")),
+        if let (Some(root), Some(owner)) = (&parts.data_root, &owner) {
+            found.fits(root, owner)?;
         }
-    }
-
-    async fn finish_creation(parts: &Parts, mut record: CatalogRecord, tag: &Tag) -> Result<()> {
-        let (mint, main) = (Mint::new(parts.environment.clone()), main_branch()?);
-        if let Some(root) = &parts.data_root {
-            root.claim(&record).await?;
+        match found {
+            Found::Headless(_) => Err(crate::branch::missing_main()),
+            found => Ok(found),
         }
-        let mut head = Head::new(record.catalog, main.clone(), Incarnation(mint.ulid()));
-        head.rev = 1;
-        head.nonce = mint.ulid().to_string();
-        let swap = parts.authority.swap_head(&main, Expected::Absent, head.seal()?.into()).await?;
-        // Unless this very swap made the head, it must be seen, and so be durable, before the record says that it is there.
-        if !matches!(swap, Swap::Swapped(_)) && matches!(parts.authority.read_head(&main, None).await?, HeadRead::Absent) {
-            return Err(Error::new(ErrorKind::Unavailable, "the head of main could not be written; try again").during("create catalog"));
-        }
-        // Whoever comes next repeats this where it was lost.
-        record.state = CatalogState::Live;
-        parts.authority.swap_record(&catalog_key(), tag, record.seal()?.into()).await?;
-        Ok(())
     }
 
     fn assemble(parts: Parts, record: CatalogRecord, head: Option<(Bytes, Tag)>) -> Result<Self> {
@@ -303,9 +283,11 @@ impl Catalog {
 }
 
 /// What there is of a catalog.
-enum Found {
+pub(crate) enum Found {
     Live(CatalogRecord, (Bytes, Tag)),
     Creating(CatalogRecord, Tag),
+    /// A live catalog's record, and no head of `main` beside it: read before it was there, or gone.
+    Headless(CatalogRecord),
     None,
 }
 
@@ -314,8 +296,10 @@ impl Found {
         let Some((bytes, tag)) = record else { return Ok(Self::None) };
         let record = check_record(&bytes, parts.data_root.is_some())?;
         match (record.state, head?) {
+            // Only the record says which data root is the catalog's.
+            (CatalogState::Creating, _) if parts.data_root.is_some() => Ok(Self::Creating(record, tag)),
             (CatalogState::Creating, HeadRead::Absent) => Ok(Self::Creating(record, tag)),
-            (CatalogState::Live, HeadRead::Absent) => Err(crate::branch::missing_main()),
+            (CatalogState::Live, HeadRead::Absent) => Ok(Self::Headless(record)),
             (_, HeadRead::Found(body, tag)) => Ok(Self::Live(record, (body, tag))),
             (_, HeadRead::Unchanged) => {
                 Err(Error::corrupt("head of branch main", "the authority answered 'unchanged' to an unconditional read"))
@@ -325,9 +309,8 @@ impl Found {
 
     fn fits(&self, root: &DataRoot, owner: &Owner) -> Result<()> {
         match self {
-            Self::Live(record, _) => root.check(Some(record), true, owner),
-            Self::Creating(record, _) => root.check(Some(record), false, owner),
-            Self::None => root.check(None, false, owner),
+            Self::Live(record, _) | Self::Creating(record, _) | Self::Headless(record) => root.check(Some(record), owner),
+            Self::None => root.check(None, owner),
         }
     }
 }
@@ -339,43 +322,6 @@ async fn owner(parts: &Parts) -> Result<Option<Owner>> {
     }
 }
 
-fn main_branch() -> Result<BranchName> {
+pub(crate) fn main_branch() -> Result<BranchName> {
     MAIN.parse()
-}
-
-/// A backend that breaks its promises would lose commits, and nobody would notice.
-async fn refuse_broken(parts: &Parts) -> Result<()> {
-    let mut findings = parts.authority.probe().await.map_err(|error| error.during("create catalog"))?;
-    if let Some(root) = &parts.data_root {
-        findings.extend(root.authority.probe().await.map_err(|error| error.during("create catalog"))?);
-    }
-    match findings.into_iter().find(|finding| finding.severity == Severity::Broken) {
-        None => Ok(()),
-        Some(Finding { subject, message, .. }) => {
-            let problem = format!("the backend breaks a promise that commits stand on: {subject}: {message}; use another store");
-            Err(Error::new(ErrorKind::PreconditionIgnored, problem).during("create catalog"))
-        }
-    }
-}
-
-/// Objects of others under the root would be taken for ours by a later vacuum.
-async fn refuse_foreign(parts: &Parts) -> Result<()> {
-    if let Some(branch) = parts.authority.list_branches().await?.first() {
-        return Err(Error::corrupt(
-            "catalog record",
-            format!("the branch {branch} is here and the catalog record is missing; restore the object"),
-        ));
-    }
-    let listed = match parts.objects.list_with_delimiter(None).await {
-        Ok(listed) => listed,
-        Err(object_store::Error::NotFound { .. }) => return Ok(()),
-        Err(error) => return Err(Error::from(error).during("create catalog")),
-    };
-    let names = listed.common_prefixes.iter().chain(listed.objects.iter().map(|object| &object.location));
-    match names.filter_map(|path| path.parts().next()).find(|part| part.as_ref() != "_headwater") {
-        None => Ok(()),
-        Some(part) => {
-            Err(Error::invalid(format!("{:?} is here already and is not part of a catalog; choose an empty place", part.as_ref())))
-        }
-    }
 }

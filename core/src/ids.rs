@@ -123,6 +123,8 @@ macro_rules! ulid_id {
 
 ulid_id!(/// A catalog, minted when it is created.
     CatalogId);
+ulid_id!(/// One claim of a data root, minted with the locator that makes it.
+    RootId);
 ulid_id!(/// A table, for its whole life: it survives renames, drops and explicit recreation.
     TableId);
 ulid_id!(/// One life of a branch or a table: a recreated one gets another.

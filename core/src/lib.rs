@@ -2,11 +2,13 @@
 
 pub mod adapter;
 pub mod authority;
+pub mod blocking;
 mod branch;
 pub mod cache;
 pub mod catalog;
 mod changes;
 mod commit;
+mod creation;
 pub mod edit;
 pub mod error;
 pub mod filter;

@@ -60,7 +60,7 @@ impl Bucket {
     pub(super) async fn open_with(&self, control: headwater_sqlite::SqliteAuthority) -> Catalog {
         let root = self.authority();
         let mut parts = Parts::new(headwater::registry().unwrap(), Arc::new(control), root.objects());
-        parts.data_root = Some(headwater::locator::DataRoot { authority: Arc::new(root), control: "sqlite".to_owned() });
+        parts.data_root = Some(headwater::locator::DataRoot { authority: Arc::new(root), url: self.url(), control: "sqlite".to_owned() });
         Catalog::open(parts).await.unwrap()
     }
 

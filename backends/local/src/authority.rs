@@ -6,9 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use headwater_core::authority::{Capability, ControlAuthority, Create, Expected, Finding, HeadRead, Swap, Tag};
+use headwater_core::blocking::{self, Failed};
 use headwater_core::name::{BranchName, RecordKey};
-use headwater_core::{Error, ErrorKind, Result};
-use tokio::runtime::Handle;
+use headwater_core::{Error, Result};
 
 use crate::disk::{Disk, StdDisk};
 use crate::files::Files;
@@ -51,40 +51,18 @@ impl LocalAuthority {
         Ok(Self(Arc::new(Files::new(disk, root.components().collect()))))
     }
 
-    /// Runs a whole request on the blocking pool.
     async fn run<T: Send + 'static>(&self, request: impl FnOnce(&Files) -> Result<T> + Send + 'static) -> Result<T, Failed> {
         let files = self.0.clone();
-        let Ok(runtime) = Handle::try_current() else { return request(&files).map_err(Failed::Definite) };
-        match runtime.spawn_blocking(move || request(&files)).await {
-            Ok(outcome) => outcome.map_err(Failed::Definite),
-            Err(never_ran) if never_ran.is_cancelled() => {
-                Err(Failed::Definite(Error::new(ErrorKind::Unavailable, "the runtime shut down before the request ran").because(never_ran)))
-            }
-            Err(midway) => Err(Failed::Midway(Error::new(ErrorKind::Unavailable, "the request broke off midway").because(midway))),
-        }
+        blocking::run(move || request(&files)).await
     }
 }
 
-/// How a request came to no outcome.
-enum Failed {
-    /// With an error that settles it.
-    Definite(Error),
-    /// By a panic in the disk: whether it was applied is not known.
-    Midway(Error),
+fn of_read(failed: Failed, operation: &'static str) -> Error {
+    failed.of_read().during(operation)
 }
 
-impl Failed {
-    fn of_read(self, operation: &'static str) -> Error {
-        let (Self::Definite(error) | Self::Midway(error)) = self;
-        error.during(operation)
-    }
-
-    fn of_write<T>(self, operation: &'static str, unknown: fn(Error) -> T) -> Result<T> {
-        match self {
-            Self::Definite(error) => Err(error.during(operation)),
-            Self::Midway(error) => Ok(unknown(error.during(operation))),
-        }
-    }
+fn of_write<T>(failed: Failed, operation: &'static str, unknown: fn(Error) -> T) -> Result<T> {
+    failed.map(|error| error.during(operation)).of_write(unknown)
 }
 
 #[async_trait]
@@ -106,7 +84,7 @@ impl ControlAuthority for LocalAuthority {
 
     async fn read_head(&self, branch: &BranchName, known: Option<&Tag>) -> Result<HeadRead> {
         let slot = self.0.layout.head(branch);
-        let read = self.run(move |files| files.read(&slot)).await.map_err(|failed| failed.of_read("read head"))?;
+        let read = self.run(move |files| files.read(&slot)).await.map_err(|failed| of_read(failed, "read head"))?;
         Ok(match read {
             None => HeadRead::Absent,
             Some((_, tag)) if known == Some(&tag) => HeadRead::Unchanged,
@@ -123,22 +101,22 @@ impl ControlAuthority for LocalAuthority {
                 self.run(move |files| files.swap(&slot, &expected, &body)).await
             }
         };
-        outcome.or_else(|failed| failed.of_write("swap head", Swap::Unknown))
+        outcome.or_else(|failed| of_write(failed, "swap head", Swap::Unknown))
     }
 
     async fn list_branches(&self) -> Result<Vec<BranchName>> {
-        self.run(Files::branches).await.map_err(|failed| failed.of_read("list branches"))
+        self.run(Files::branches).await.map_err(|failed| of_read(failed, "list branches"))
     }
 
     async fn create_record(&self, key: &RecordKey, body: Bytes) -> Result<Create> {
         let slot = self.0.layout.record(key);
         let outcome = self.run(move |files| files.create(&slot, &body)).await;
-        outcome.or_else(|failed| failed.of_write("create record", Create::Unknown))
+        outcome.or_else(|failed| of_write(failed, "create record", Create::Unknown))
     }
 
     async fn read_record(&self, key: &RecordKey) -> Result<Option<(Bytes, Tag)>> {
         let slot = self.0.layout.record(key);
-        let read = self.run(move |files| files.read(&slot)).await.map_err(|failed| failed.of_read("read record"))?;
+        let read = self.run(move |files| files.read(&slot)).await.map_err(|failed| of_read(failed, "read record"))?;
         Ok(read.map(|(bytes, tag)| (bytes.into(), tag)))
     }
 
@@ -146,16 +124,16 @@ impl ControlAuthority for LocalAuthority {
         let slot = self.0.layout.record(key);
         let expected = expected.clone();
         let outcome = self.run(move |files| files.swap(&slot, &expected, &body)).await;
-        outcome.or_else(|failed| failed.of_write("swap record", Swap::Unknown))
+        outcome.or_else(|failed| of_write(failed, "swap record", Swap::Unknown))
     }
 
     async fn list_records(&self, prefix: &str) -> Result<Vec<RecordKey>> {
         let prefix = prefix.to_owned();
-        self.run(move |files| files.records(&prefix)).await.map_err(|failed| failed.of_read("list records"))
+        self.run(move |files| files.records(&prefix)).await.map_err(|failed| of_read(failed, "list records"))
     }
 
     async fn remove_record(&self, key: &RecordKey) -> Result<()> {
         let slot = self.0.layout.record(key);
-        self.run(move |files| files.remove(&slot)).await.map_err(|failed| failed.of_read("remove record"))
+        self.run(move |files| files.remove(&slot)).await.map_err(|failed| of_read(failed, "remove record"))
     }
 }

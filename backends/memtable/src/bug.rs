@@ -9,4 +9,6 @@ pub(crate) enum Bug {
     DropOnFailedFlush,
     /// A publish counts rows as published that were in memory when it began, and never flushed.
     PublishBeforeFlush,
+    /// A close looks at what there is to publish before it is its turn: one that fails before it lets rows in that it does not know of.
+    CloseBeforeTurn,
 }

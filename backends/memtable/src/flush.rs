@@ -91,15 +91,16 @@ impl Shared {
 }
 
 /// Flushes each table that got no rows between two looks. Ends when nothing is in memory, or the writer is gone.
-pub(crate) async fn tick(shared: Weak<Shared>, runtime: Handle, idle: Duration) {
+pub(crate) async fn tick(mut watch: Watch, runtime: Handle, idle: Duration) {
     loop {
         tokio::time::sleep(idle).await;
-        let Some(shared) = shared.upgrade() else { return };
+        let Some(shared) = watch.shared.upgrade() else { return };
         let untouched: Vec<TableKey> = {
             let mut state = shared.state();
             let waiting: Vec<_> = state.tables.values_mut().filter(|buffer| buffer.rows > 0).collect();
             if waiting.is_empty() {
-                state.ticking = false;
+                // In the same step as the look: an append that comes now begins another watch.
+                (state.ticking, watch.ended) = (false, true);
                 return;
             }
             let untouched = |buffer: &mut Buffer| (!std::mem::take(&mut buffer.touched)).then(|| buffer.key.clone());
@@ -107,6 +108,26 @@ pub(crate) async fn tick(shared: Weak<Shared>, runtime: Handle, idle: Duration) 
         };
         for key in untouched {
             shared.flush_aside(&runtime, key);
+        }
+    }
+}
+
+/// The one watch over idle tables. Where it ends with its runtime, the next append begins another one.
+pub(crate) struct Watch {
+    shared: Weak<Shared>,
+    ended: bool,
+}
+
+impl Watch {
+    pub(crate) fn over(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::downgrade(shared), ended: false }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade().filter(|_| !self.ended) {
+            shared.state().ticking = false;
         }
     }
 }

@@ -18,6 +18,34 @@ impl Shared {
     /// Settles what is unsettled, flushes these tables and commits what they have.
     pub(crate) async fn publish(&self, keys: &BTreeSet<TableKey>, options: TransactOptions) -> Result<Commit> {
         let _one = self.publishing.lock().await;
+        self.publish_alone(keys, options).await
+    }
+
+    /// Publishes everything, and takes in no rows meanwhile; none ever again where that succeeds.
+    pub(crate) async fn close(&self) -> Result<Commit> {
+        #[cfg(test)]
+        if self.has(crate::bug::Bug::CloseBeforeTurn) {
+            return self.close_early().await;
+        }
+        let _one = self.publishing.lock().await;
+        let (keys, was) = self.shut();
+        // Whoever waits for room is told now.
+        self.room.notify_waiters();
+        let published = self.publish_alone(&keys, TransactOptions::default()).await;
+        self.state().closed = was || published.is_ok();
+        published
+    }
+
+    /// Takes in no more rows. The tables that have some, in the same step; and whether the writer had ended before.
+    fn shut(&self) -> (BTreeSet<TableKey>, bool) {
+        let mut state = self.state();
+        let was = std::mem::replace(&mut state.closed, true);
+        let waiting = state.tables.iter().filter(|(_, buffer)| !buffer.is_clean());
+        (waiting.map(|(key, _)| key.clone()).collect(), was)
+    }
+
+    /// [`Shared::publish`] by whoever holds `publishing`.
+    async fn publish_alone(&self, keys: &BTreeSet<TableKey>, options: TransactOptions) -> Result<Commit> {
         let settled = self.settle().await?;
         if let Some(commit) = settled.as_ref().filter(|commit| options.token.as_ref() == Some(&commit.token)) {
             return Ok(commit.clone());
@@ -130,6 +158,16 @@ impl Shared {
         drop(state);
         self.room.notify_waiters();
         Ok(rows)
+    }
+
+    /// [`Bug::CloseBeforeTurn`](crate::bug::Bug): what is to be published is looked at before it is this close's turn.
+    #[cfg(test)]
+    async fn close_early(&self) -> Result<Commit> {
+        let (keys, _) = self.shut();
+        self.room.notify_waiters();
+        let published = self.publish(&keys, TransactOptions::default()).await;
+        self.state().closed = published.is_ok();
+        published
     }
 
     /// [`Bug::PublishBeforeFlush`](crate::bug::Bug): what is in memory counts as published with what is on disk.

@@ -10,6 +10,7 @@ use headwater_core::name::TableKey;
 use headwater_core::store::{Partition, Scan};
 use headwater_core::{Branch, Commit, Error, ErrorKind, Result, TransactOptions};
 
+use crate::flush::Watch;
 use crate::state::{Shared, State, detached, runtime};
 use headwater_core::limits::Limits;
 
@@ -124,13 +125,13 @@ impl Writer {
             if let (true, Some(buffer)) = (room, state.tables.get_mut(key)) {
                 buffer.push(fitted);
             }
-            let tick = shared.limits.idle.filter(|_| !std::mem::replace(&mut state.ticking, true));
+            let tick = shared.limits.idle.filter(|_| !std::mem::replace(&mut state.ticking, true)).map(|idle| (idle, Watch::over(shared)));
             let offered = if room { Offered::Taken } else { Offered::Full };
             (offered, state.due(key, &shared.limits), tick)
         };
         // Not while the state is locked: a runtime that is shutting down drops what it is given, and that looks at the state.
-        if let Some(idle) = tick {
-            runtime.spawn(crate::flush::tick(Arc::downgrade(shared), runtime.clone(), idle));
+        if let Some((idle, watch)) = tick {
+            runtime.spawn(crate::flush::tick(watch, runtime.clone(), idle));
         }
         if let Some(table) = flush {
             shared.flush_aside(&runtime, table);
@@ -184,24 +185,13 @@ impl Writer {
     }
 
     /// Ends the writer: takes no more rows, and publishes all it has in one commit. Where that fails, nothing of it is published, the tables
-    /// that are left are named, and the writer goes on as before, so that it can be tried again. Idempotent.
+    /// that are left are named, and the writer goes on as before, so that it can be tried again. Idempotent; of several at once each waits for
+    /// the one before, and publishes what that left and what came since.
     ///
     /// Cancellation: it goes on by itself.
     pub async fn close(&self) -> Closed {
         let shared = self.0.clone();
-        let closing = detached(ErrorKind::PublishUnknown, async move {
-            let keys = {
-                let mut state = shared.state();
-                state.closed = true;
-                let waiting = state.tables.iter().filter(|(_, buffer)| !buffer.is_clean());
-                waiting.map(|(key, _)| key.clone()).collect::<BTreeSet<_>>()
-            };
-            // Whoever waits for room is told now.
-            shared.room.notify_waiters();
-            let published = shared.publish(&keys, TransactOptions::default()).await;
-            shared.state().closed = published.is_ok();
-            published
-        });
+        let closing = detached(ErrorKind::PublishUnknown, async move { shared.close().await });
         match closing.await {
             Ok(commit) => Closed::Drained(commit),
             Err(error) => Closed::Left { tables: self.waiting().into_iter().map(|waiting| waiting.key).collect(), error },

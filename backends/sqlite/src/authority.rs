@@ -1,5 +1,6 @@
 //! [`SqliteAuthority`]: the steps of `requests` behind the authority's trait.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +8,29 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use headwater_core::authority::{Capability, ControlAuthority, Create, Expected, Finding, HeadRead, Severity, Swap, Tag};
+use headwater_core::blocking::{self, Failed};
 use headwater_core::name::{BranchName, RecordKey};
-use headwater_core::{Error, ErrorKind, Result};
+use headwater_core::{Error, Result};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
 
-use crate::file::ControlFile;
+use crate::failure::crowded;
+use crate::file::{ControlFile, Turn};
 use crate::requests::{self, Slot};
+use crate::wait::Patience;
 
-/// How long a request waits for other processes, if nothing else is set.
+/// How long a request waits, if nothing else is set.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Heads and records as rows of one SQLite file.
 ///
 /// Guarantees: linearizable among all processes of one host; an acknowledged write survives a loss of power, and so does whatever a read
 /// has shown (write-ahead log, `synchronous = FULL`). A version's tag is the SHA-256 of its body. Writers take the file's one write lock
-/// before they read, and wait for it up to a bound; readers wait for nobody. Reads create nothing; the first create makes the file.
+/// before they read, and wait for it up to a bound; readers wait for no writer. Reads create nothing; the first create makes the file.
+///
+/// One bound holds for all that a request waits for: its turn among those of this handle (one that writes and four that read run at once, so
+/// that no number of them takes all threads of the blocking pool), a thread, and other processes. What has not begun by then never does.
 ///
 /// Cost: each method is one request: one transaction. A write is one fsync of the log; every thousand pages or so SQLite also moves the log
 /// into the file, which is two more.
@@ -31,8 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// newer build, `Corrupt` for damage. All name the path and the object. They are definite; what COMMIT itself reports is `Unknown`, but
 /// for [`ControlAuthority::remove_record`], which may be repeated freely.
 ///
-/// Cancellation: a request runs as one task on tokio's blocking pool, which dropping its future does not stop: it is applied wholly, or, if
-/// the runtime shuts down before the task starts, not at all. Outside a runtime it runs in place.
+/// Cancellation: dropping the future of a request that has begun does not stop it, and it is applied wholly. One that still waits for its
+/// turn is not applied at all. A runtime must have time enabled; outside of one a request runs in place.
 #[derive(Clone, Debug)]
 pub struct SqliteAuthority(Arc<ControlFile>);
 
@@ -47,8 +56,7 @@ impl SqliteAuthority {
         Ok(Self(Arc::new(ControlFile::new(path.to_owned(), PATIENCE))))
     }
 
-    /// The same file, by a handle with connections of its own that waits this long for other processes, in all, at each request (30 seconds
-    /// by default).
+    /// The same file, by a handle with connections of its own whose requests wait this long, in all (30 seconds by default).
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         let mut file = ControlFile::new(self.0.path.clone(), patience);
@@ -65,47 +73,51 @@ impl SqliteAuthority {
         Self(Arc::new(file))
     }
 
-    /// Runs a whole request on the blocking pool.
-    async fn run<T: Send + 'static>(&self, request: impl FnOnce(&ControlFile) -> Result<T> + Send + 'static) -> Result<T, Failed> {
-        let file = self.0.clone();
-        let Ok(runtime) = Handle::try_current() else { return request(&file).map_err(Failed::Definite) };
-        match runtime.spawn_blocking(move || request(&file)).await {
-            Ok(outcome) => outcome.map_err(Failed::Definite),
-            Err(never_ran) if never_ran.is_cancelled() => {
-                Err(Failed::Definite(Error::new(ErrorKind::Unavailable, "the runtime shut down before the request ran").because(never_ran)))
-            }
-            Err(midway) => Err(Failed::Midway(Error::new(ErrorKind::Unavailable, "the request broke off midway").because(midway))),
+    async fn read<T: Send + 'static>(&self, request: impl FnOnce(&Turn<'_>) -> Result<T> + Send + 'static) -> Result<T, Failed> {
+        self.run(&self.0.readers, request).await
+    }
+
+    async fn write<T: Send + 'static>(&self, request: impl FnOnce(&Turn<'_>) -> Result<T> + Send + 'static) -> Result<T, Failed> {
+        self.run(&self.0.writer, request).await
+    }
+
+    /// Runs a whole request on the blocking pool, when it is its turn in the queue. What it waited there, it cannot wait for the file.
+    async fn run<T, F>(&self, queue: &Arc<Semaphore>, request: F) -> Result<T, Failed>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Turn<'_>) -> Result<T> + Send + 'static,
+    {
+        let (file, patience) = (self.0.clone(), self.0.patience);
+        if Handle::try_current().is_err() {
+            return request(&Turn { file: &file, patience: Patience::new(patience) }).map_err(Failed::Definite);
         }
+        let asked = Instant::now();
+        let left = move || patience.saturating_sub(asked.elapsed());
+        let Ok(Ok(place)) = timeout(patience, queue.clone().acquire_owned()).await else {
+            return Err(Failed::Definite(crowded(&file.path)));
+        };
+        blocking::run_within(left(), move || {
+            // Held until it has ended, whether anybody waits for it or not.
+            let _place = place;
+            request(&Turn { file: &file, patience: Patience::new(left()) })
+        })
+        .await
     }
 }
 
-/// How a request came to no outcome.
-enum Failed {
-    /// With an error that settles it.
-    Definite(Error),
-    /// By a panic: whether it was applied is not known.
-    Midway(Error),
+fn of_read(failed: Failed, object: impl Display, operation: &'static str) -> Error {
+    failed.of_read().at("object", object).during(operation)
 }
 
-impl Failed {
-    fn of_read(self, object: impl std::fmt::Display, operation: &'static str) -> Error {
-        let (Self::Definite(error) | Self::Midway(error)) = self;
-        error.at("object", object).during(operation)
-    }
-
-    fn of_write<T>(self, object: &str, operation: &'static str, unknown: fn(Error) -> T) -> Result<T> {
-        match self {
-            Self::Definite(error) => Err(error.at("object", object).during(operation)),
-            Self::Midway(error) => Ok(unknown(error.at("object", object).during(operation))),
-        }
-    }
+fn of_write<T>(failed: Failed, object: &str, operation: &'static str, unknown: fn(Error) -> T) -> Result<T> {
+    failed.map(|error| error.at("object", object).during(operation)).of_write(unknown)
 }
 
 /// Says what an uncertain swap is about.
 fn swapped(outcome: Result<Swap, Failed>, object: &str, operation: &'static str) -> Result<Swap> {
     match outcome {
         Ok(Swap::Unknown(cause)) => Ok(Swap::Unknown(cause.at("object", object).during(operation))),
-        outcome => outcome.or_else(|failed| failed.of_write(object, operation, Swap::Unknown)),
+        outcome => outcome.or_else(|failed| of_write(failed, object, operation, Swap::Unknown)),
     }
 }
 
@@ -124,7 +136,7 @@ impl ControlAuthority for SqliteAuthority {
     /// SQLite's own check of the file, which reads all of it, and how it commits.
     async fn inspect(&self) -> Result<Vec<Finding>> {
         let object = "control file";
-        let examined = self.run(requests::examine).await.map_err(|failed| failed.of_read(object, "inspect"))?;
+        let examined = self.read(requests::examine).await.map_err(|failed| of_read(failed, object, "inspect"))?;
         let finding = |subject: &str, severity, message: String| Finding { subject: subject.to_owned(), severity, message };
         let Some((check, journal)) = examined else {
             return Ok(vec![finding("file", Severity::Good, "there is none yet; the first load makes it".to_owned())]);
@@ -152,7 +164,7 @@ impl ControlAuthority for SqliteAuthority {
     async fn read_head(&self, branch: &BranchName, known: Option<&Tag>) -> Result<HeadRead> {
         let slot = Slot::Head(branch.clone());
         let object = slot.object();
-        let read = self.run(move |file| requests::read(file, &slot)).await.map_err(|failed| failed.of_read(object, "read head"))?;
+        let read = self.read(move |turn| requests::read(turn, &slot)).await.map_err(|failed| of_read(failed, object, "read head"))?;
         Ok(match read {
             None => HeadRead::Absent,
             Some((_, tag)) if known == Some(&tag) => HeadRead::Unchanged,
@@ -164,50 +176,50 @@ impl ControlAuthority for SqliteAuthority {
         let slot = Slot::Head(branch.clone());
         let object = slot.object();
         let outcome = match expected {
-            Expected::Absent => self.run(move |file| requests::create_head(file, &slot, &body)).await,
+            Expected::Absent => self.write(move |turn| requests::create_head(turn, &slot, &body)).await,
             Expected::Tag(expected) => {
                 let expected = expected.clone();
-                self.run(move |file| requests::swap(file, &slot, &expected, &body)).await
+                self.write(move |turn| requests::swap(turn, &slot, &expected, &body)).await
             }
         };
         swapped(outcome, &object, "swap head")
     }
 
     async fn list_branches(&self) -> Result<Vec<BranchName>> {
-        self.run(requests::branches).await.map_err(|failed| failed.of_read("heads", "list branches"))
+        self.read(requests::branches).await.map_err(|failed| of_read(failed, "heads", "list branches"))
     }
 
     async fn create_record(&self, key: &RecordKey, body: Bytes) -> Result<Create> {
         let slot = Slot::Record(key.clone());
         let (object, operation) = (slot.object(), "create record");
-        match self.run(move |file| requests::create(file, &slot, &body)).await {
+        match self.write(move |turn| requests::create(turn, &slot, &body)).await {
             Ok(Create::Unknown(cause)) => Ok(Create::Unknown(cause.at("object", object).during(operation))),
-            outcome => outcome.or_else(|failed| failed.of_write(&object, operation, Create::Unknown)),
+            outcome => outcome.or_else(|failed| of_write(failed, &object, operation, Create::Unknown)),
         }
     }
 
     async fn read_record(&self, key: &RecordKey) -> Result<Option<(Bytes, Tag)>> {
         let slot = Slot::Record(key.clone());
         let object = slot.object();
-        let read = self.run(move |file| requests::read(file, &slot)).await.map_err(|failed| failed.of_read(object, "read record"))?;
+        let read = self.read(move |turn| requests::read(turn, &slot)).await.map_err(|failed| of_read(failed, object, "read record"))?;
         Ok(read.map(|(body, tag)| (body.into(), tag)))
     }
 
     async fn swap_record(&self, key: &RecordKey, expected: &Tag, body: Bytes) -> Result<Swap> {
         let (slot, expected) = (Slot::Record(key.clone()), expected.clone());
         let object = slot.object();
-        swapped(self.run(move |file| requests::swap(file, &slot, &expected, &body)).await, &object, "swap record")
+        swapped(self.write(move |turn| requests::swap(turn, &slot, &expected, &body)).await, &object, "swap record")
     }
 
     async fn list_records(&self, prefix: &str) -> Result<Vec<RecordKey>> {
         let below = prefix.to_owned();
-        let listed = self.run(move |file| requests::records(file, &below)).await;
-        listed.map_err(|failed| failed.of_read(format_args!("records {prefix}"), "list records"))
+        let listed = self.read(move |turn| requests::records(turn, &below)).await;
+        listed.map_err(|failed| of_read(failed, format_args!("records {prefix}"), "list records"))
     }
 
     async fn remove_record(&self, key: &RecordKey) -> Result<()> {
         let slot = Slot::Record(key.clone());
         let object = slot.object();
-        self.run(move |file| requests::remove(file, &slot)).await.map_err(|failed| failed.of_read(object, "remove record"))
+        self.write(move |turn| requests::remove(turn, &slot)).await.map_err(|failed| of_read(failed, object, "remove record"))
     }
 }

@@ -41,6 +41,24 @@ pub(crate) fn unsettled(path: &Path, source: rusqlite::Error) -> Error {
     Error::new(ErrorKind::Unavailable, message).at("path", path.display()).because(source)
 }
 
+/// The error of a request whose file is no longer behind the path.
+pub(crate) fn replaced(path: &Path) -> Error {
+    let message = "the file was deleted or replaced while the request was under way; try again";
+    Error::new(ErrorKind::Unavailable, message).at("path", path.display())
+}
+
+/// The error of a write that was committed, perhaps to a file that nobody will read.
+pub(crate) fn astray(path: &Path, cause: Error) -> Error {
+    let message = "the file was replaced, or cannot be found, after the write was committed to it; read back whether what is there has it";
+    Error::new(ErrorKind::Unavailable, message).at("path", path.display()).because(cause)
+}
+
+/// The error of a request that waited for its patience and did not get to the file.
+pub(crate) fn crowded(path: &Path) -> Error {
+    let message = "other requests of this process kept this one from the file for as long as it waits; try again";
+    Error::new(ErrorKind::Unavailable, message).at("path", path.display())
+}
+
 /// The error of the operating system about the file or its folder.
 pub(crate) fn system(path: &Path, source: std::io::Error) -> Error {
     use std::io::ErrorKind as Io;

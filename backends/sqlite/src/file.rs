@@ -10,31 +10,47 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headwater_core::{Error, ErrorKind, Result};
 use rusqlite::{Connection, OpenFlags};
+use tokio::sync::Semaphore;
 
-use crate::failure::{failure, system};
+use crate::failure::{crowded, failure, replaced, system};
 use crate::network;
 use crate::schema::{self, Found, VERSION};
-use crate::wait::patiently;
+use crate::wait::Patience;
 
+/// Requests of one handle that read at once, each on a thread of its own.
+const READERS: usize = 4;
 /// Connections that are kept for later.
-const KEPT: usize = 4;
+const KEPT: usize = READERS + 1;
 
 /// The file of one catalog's control.
 #[derive(Debug)]
 pub(crate) struct ControlFile {
     pub(crate) path: PathBuf,
-    /// How long a request waits for other processes, in all.
+    /// How long a request waits, in all.
     pub(crate) patience: Duration,
     /// Pages the file may have; SQLite's own limit if `None`.
     pub(crate) max_pages: Option<u32>,
     idle: Mutex<Idle>,
-    /// Writers of one process queue here and not at the file.
-    writing: Mutex<()>,
+    /// Where those that read queue, and those that write, so that they take few threads however many they are.
+    pub(crate) readers: Arc<Semaphore>,
+    pub(crate) writer: Arc<Semaphore>,
+}
+
+/// One request at the file, and what it may still wait.
+pub(crate) struct Turn<'a> {
+    pub(crate) file: &'a ControlFile,
+    pub(crate) patience: Patience,
+}
+
+/// A connection, and the file it was opened to.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    identity: Identity,
 }
 
 #[derive(Debug, Default)]
@@ -64,45 +80,8 @@ impl Identity {
 
 impl ControlFile {
     pub(crate) fn new(path: PathBuf, patience: Duration) -> Self {
-        Self { path, patience, max_pages: None, idle: Mutex::default(), writing: Mutex::default() }
-    }
-
-    /// Holds back the other writers of this process.
-    pub(crate) fn writer(&self) -> MutexGuard<'_, ()> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does something with a connection, which is kept unless that failed. `None` where there is no file.
-    pub(crate) fn with<T>(&self, request: impl FnOnce(&Connection) -> Result<T>) -> Result<Option<T>> {
-        let Some((identity, connection)) = self.take(false)? else { return Ok(None) };
-        Ok(Some(self.used(identity, connection, request)?))
-    }
-
-    /// [`ControlFile::with`], creating the file where there is none.
-    pub(crate) fn with_new<T>(&self, request: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        match self.take(true)? {
-            Some((identity, connection)) => self.used(identity, connection, request),
-            None => {
-                Err(Error::new(ErrorKind::Unavailable, "the file vanished; if it was not deleted, try again")
-                    .at("path", self.path.display()))
-            }
-        }
-    }
-
-    fn used<T>(&self, identity: Identity, connection: Connection, request: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let outcome = request(&connection);
-        if outcome.is_ok() && connection.is_autocommit() {
-            let mut idle = self.idle();
-            if idle.identity == Some(identity) && idle.connections.len() < KEPT {
-                idle.connections.push(connection);
-            }
-        }
-        outcome
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Idle> {
-        // Every change is one push, pop or clear.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        let [readers, writer] = [READERS, 1].map(|permits| Arc::new(Semaphore::new(permits)));
+        Self { path, patience, max_pages: None, idle: Mutex::default(), readers, writer }
     }
 
     fn identity(&self) -> Result<Option<Identity>> {
@@ -116,83 +95,9 @@ impl ControlFile {
         }
     }
 
-    fn take(&self, create: bool) -> Result<Option<(Identity, Connection)>> {
-        let mut idle = self.idle();
-        let found = self.identity()?;
-        if idle.identity != found {
-            *idle = Idle::default();
-        }
-        if found.is_none() && !create {
-            return Ok(None);
-        }
-        if let Some(identity) = found
-            && let Some(connection) = idle.connections.pop()
-        {
-            return Ok(Some((identity, connection)));
-        }
-        // Others of this process wait here: nobody reads before what was there is synced.
-        let connection = self.open(found.is_none())?;
-        let Some(identity) = self.identity()? else { return Ok(None) };
-        if found.is_some_and(|found| found != identity) {
-            return Err(
-                Error::new(ErrorKind::Unavailable, "the file was replaced while it was opened; try again").at("path", self.path.display())
-            );
-        }
-        self.sync_found()?;
-        idle.identity = Some(identity);
-        Ok(Some((identity, connection)))
-    }
-
     /// The file itself, where the path leads to it by links: SQLite keeps the log beside that.
     fn target(&self) -> PathBuf {
         fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
-    }
-
-    fn open(&self, create: bool) -> Result<Connection> {
-        let target = self.target();
-        network::refuse(target.parent().unwrap_or(&target))?;
-        let create = if create { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
-        let failed = |error| failure(&self.path, error);
-        let connection = patiently(self.patience, || Connection::open_with_flags(&self.path, flags)).map_err(failed)?;
-        // Waiting is done in `wait`.
-        connection.busy_timeout(Duration::ZERO).map_err(failed)?;
-        // Setting any of these reads the file, too.
-        let settings = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA trusted_schema = OFF";
-        patiently(self.patience, || connection.execute_batch(settings)).map_err(failed)?;
-        if let Some(pages) = self.max_pages {
-            let limit = format!("PRAGMA max_page_count = {pages}");
-            patiently(self.patience, || connection.query_row(&limit, [], |_| Ok(()))).map_err(failed)?;
-        }
-        // The first read finds out what kind of file it is, and replays what a dead process left.
-        let found = patiently(self.patience, || schema::look(&connection)).map_err(failed)?;
-        self.check(found)?;
-        Ok(connection)
-    }
-
-    /// Refuses a file that is not ours, or of a schema this build does not know.
-    pub(crate) fn check(&self, found: Found) -> Result<()> {
-        let at = |error: Error| Err(error.at("path", self.path.display()));
-        match found {
-            Found::Empty => Ok(()),
-            Found::Ours(version) if (1..=VERSION).contains(&version) => Ok(()),
-            Found::Ours(version) => at(Error::new(
-                ErrorKind::FormatMismatch,
-                format!("the control file has schema version {version}, this build knows {VERSION}; use a newer build"),
-            )),
-            Found::Foreign => at(Error::invalid("the file is a SQLite database of another program; name another path")),
-        }
-    }
-
-    /// Makes the log that readers and writers share the way to commit. Idempotent; the file remembers.
-    pub(crate) fn use_log(&self, connection: &Connection) -> Result<()> {
-        let mode = || connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
-        let mode = patiently(self.patience, mode).map_err(|error| failure(&self.path, error))?;
-        if mode == "wal" {
-            return Ok(());
-        }
-        let problem = "the file system lacks the shared memory that SQLite's write-ahead log needs; choose a path on a local disk";
-        Err(Error::new(ErrorKind::Unsupported, problem).at("path", self.path.display()))
     }
 
     /// Syncs the log that was found, and its name. One without a byte was made just now, and SQLite syncs what it makes.
@@ -218,5 +123,111 @@ impl ControlFile {
             }
         }
         Ok(())
+    }
+}
+
+impl Turn<'_> {
+    /// Does something with a connection, which is kept unless that failed. `None` where there is no file.
+    pub(crate) fn with<T>(&self, request: impl FnOnce(&Opened) -> Result<T>) -> Result<Option<T>> {
+        self.take(false)?.map(|opened| self.used(opened, request)).transpose()
+    }
+
+    /// [`Turn::with`], creating the file where there is none.
+    pub(crate) fn with_new<T>(&self, request: impl FnOnce(&Opened) -> Result<T>) -> Result<T> {
+        match self.take(true)? {
+            Some(opened) => self.used(opened, request),
+            None => Err(replaced(&self.file.path)),
+        }
+    }
+
+    fn used<T>(&self, opened: Opened, request: impl FnOnce(&Opened) -> Result<T>) -> Result<T> {
+        let outcome = request(&opened);
+        if outcome.is_ok()
+            && opened.connection.is_autocommit()
+            && let Some(mut idle) = self.patience.lock(&self.file.idle)
+            && idle.identity == Some(opened.identity)
+            && idle.connections.len() < KEPT
+        {
+            idle.connections.push(opened.connection);
+        }
+        outcome
+    }
+
+    /// Whether the file is still the one behind the path: what is written to another one is lost.
+    pub(crate) fn still(&self, opened: &Opened) -> Result<()> {
+        if self.file.identity()? == Some(opened.identity) { Ok(()) } else { Err(replaced(&self.file.path)) }
+    }
+
+    fn take(&self, create: bool) -> Result<Option<Opened>> {
+        // Every change is one push, pop or clear.
+        let Some(mut idle) = self.patience.lock(&self.file.idle) else { return Err(crowded(&self.file.path)) };
+        let found = self.file.identity()?;
+        if idle.identity != found {
+            *idle = Idle::default();
+        }
+        if found.is_none() && !create {
+            return Ok(None);
+        }
+        if let Some(identity) = found
+            && let Some(connection) = idle.connections.pop()
+        {
+            return Ok(Some(Opened { connection, identity }));
+        }
+        // Others of this process wait here: nobody reads before what was there is synced.
+        let connection = self.open(found.is_none())?;
+        let Some(identity) = self.file.identity()? else { return Ok(None) };
+        if found.is_some_and(|found| found != identity) {
+            return Err(replaced(&self.file.path));
+        }
+        self.file.sync_found()?;
+        idle.identity = Some(identity);
+        Ok(Some(Opened { connection, identity }))
+    }
+
+    fn open(&self, create: bool) -> Result<Connection> {
+        let target = self.file.target();
+        network::refuse(target.parent().unwrap_or(&target))?;
+        let create = if create { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
+        let failed = |error| failure(&self.file.path, error);
+        let connection = self.patience.patiently(|| Connection::open_with_flags(&self.file.path, flags)).map_err(failed)?;
+        // Waiting is done in `wait`.
+        connection.busy_timeout(Duration::ZERO).map_err(failed)?;
+        // Setting any of these reads the file, too.
+        let settings = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA trusted_schema = OFF";
+        self.patience.patiently(|| connection.execute_batch(settings)).map_err(failed)?;
+        if let Some(pages) = self.file.max_pages {
+            let limit = format!("PRAGMA max_page_count = {pages}");
+            self.patience.patiently(|| connection.query_row(&limit, [], |_| Ok(()))).map_err(failed)?;
+        }
+        // The first read finds out what kind of file it is, and replays what a dead process left.
+        let found = self.patience.patiently(|| schema::look(&connection)).map_err(failed)?;
+        self.check(found)?;
+        Ok(connection)
+    }
+
+    /// Refuses a file that is not ours, or of a schema this build does not know.
+    pub(crate) fn check(&self, found: Found) -> Result<()> {
+        let at = |error: Error| Err(error.at("path", self.file.path.display()));
+        match found {
+            Found::Empty => Ok(()),
+            Found::Ours(version) if (1..=VERSION).contains(&version) => Ok(()),
+            Found::Ours(version) => at(Error::new(
+                ErrorKind::FormatMismatch,
+                format!("the control file has schema version {version}, this build knows {VERSION}; use a newer build"),
+            )),
+            Found::Foreign => at(Error::invalid("the file is a SQLite database of another program; name another path")),
+        }
+    }
+
+    /// Makes the log that readers and writers share the way to commit. Idempotent; the file remembers.
+    pub(crate) fn use_log(&self, connection: &Connection) -> Result<()> {
+        let mode = || connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+        let mode = self.patience.patiently(mode).map_err(|error| failure(&self.file.path, error))?;
+        if mode == "wal" {
+            return Ok(());
+        }
+        let problem = "the file system lacks the shared memory that SQLite's write-ahead log needs; choose a path on a local disk";
+        Err(Error::new(ErrorKind::Unsupported, problem).at("path", self.file.path.display()))
     }
 }

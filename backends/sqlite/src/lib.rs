@@ -6,7 +6,7 @@
 //! - `schema`: the tables, the views for people, and their version.
 //! - `file`: connections to the file, and whether it still is the file they were opened to.
 //! - `requests`: the steps of a read, swap, create, list and remove; one function is one request, with its commit point named.
-//! - `wait`: the bounded wait for other processes.
+//! - `wait`: the bounded wait for whatever is in the way.
 //! - `failure`: what SQLite's errors mean. `network`: file systems that SQLite's locks do not hold on.
 //! - [`SqliteAuthority`]: the requests as a [`ControlAuthority`].
 

@@ -10,10 +10,9 @@ use headwater_core::{Error, Result, json};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::failure::{failure, unsettled};
-use crate::file::ControlFile;
+use crate::failure::{astray, failure, unsettled};
+use crate::file::{Opened, Turn};
 use crate::schema::{self, Found};
-use crate::wait::patiently;
 
 /// Which row a request is about.
 #[derive(Clone, Debug)]
@@ -65,8 +64,8 @@ enum Then<T> {
 }
 
 /// Reads a row and its tag.
-pub(crate) fn read(file: &ControlFile, slot: &Slot) -> Result<Option<(Vec<u8>, Tag)>> {
-    let body = file.with(|connection| reading(file, connection, |connection| body(connection, slot)))?.flatten().flatten();
+pub(crate) fn read(turn: &Turn<'_>, slot: &Slot) -> Result<Option<(Vec<u8>, Tag)>> {
+    let body = turn.with(|opened| reading(turn, opened, |connection| body(connection, slot)))?.flatten().flatten();
     let body = body.transpose().map_err(|problem| Error::corrupt(slot.object(), problem))?;
     Ok(body.map(|body| {
         let tag = tag(&body);
@@ -75,10 +74,9 @@ pub(crate) fn read(file: &ControlFile, slot: &Slot) -> Result<Option<(Vec<u8>, T
 }
 
 /// Replaces a row that has the expected tag.
-pub(crate) fn swap(file: &ControlFile, slot: &Slot, expected: &Tag, new: &[u8]) -> Result<Swap> {
-    let _queue = file.writer();
-    let swapped = file.with(|connection| {
-        writing(file, connection, |connection, found| {
+pub(crate) fn swap(turn: &Turn<'_>, slot: &Slot, expected: &Tag, new: &[u8]) -> Result<Swap> {
+    let swapped = turn.with(|opened| {
+        writing(turn, opened, |connection, found| {
             let fits = found != Found::Empty && matches!(body(connection, slot)?, Some(Ok(old)) if tag(&old) == *expected);
             if !fits {
                 return Ok(Then::Rollback(false));
@@ -96,11 +94,10 @@ pub(crate) fn swap(file: &ControlFile, slot: &Slot, expected: &Tag, new: &[u8]) 
 }
 
 /// Creates a row that must not exist, and the file where there is none.
-pub(crate) fn create(file: &ControlFile, slot: &Slot, new: &[u8]) -> Result<Create> {
-    let _queue = file.writer();
-    let created = file.with_new(|connection| {
-        file.use_log(connection)?;
-        writing(file, connection, |connection, found| {
+pub(crate) fn create(turn: &Turn<'_>, slot: &Slot, new: &[u8]) -> Result<Create> {
+    let created = turn.with_new(|opened| {
+        turn.use_log(&opened.connection)?;
+        writing(turn, opened, |connection, found| {
             if found == Found::Empty {
                 schema::create(connection)?;
             }
@@ -119,8 +116,8 @@ pub(crate) fn create(file: &ControlFile, slot: &Slot, new: &[u8]) -> Result<Crea
 }
 
 /// Creates a head; as [`create`].
-pub(crate) fn create_head(file: &ControlFile, slot: &Slot, new: &[u8]) -> Result<Swap> {
-    Ok(match create(file, slot, new)? {
+pub(crate) fn create_head(turn: &Turn<'_>, slot: &Slot, new: &[u8]) -> Result<Swap> {
+    Ok(match create(turn, slot, new)? {
         Create::Created => Swap::Swapped(tag(new)),
         Create::Exists => Swap::Conflict,
         Create::Unknown(error) => Swap::Unknown(error),
@@ -128,10 +125,9 @@ pub(crate) fn create_head(file: &ControlFile, slot: &Slot, new: &[u8]) -> Result
 }
 
 /// Removes a record. May be repeated, so a failed COMMIT is an error like any other.
-pub(crate) fn remove(file: &ControlFile, slot: &Slot) -> Result<()> {
-    let _queue = file.writer();
-    let removed = file.with(|connection| {
-        writing(file, connection, |connection, found| {
+pub(crate) fn remove(turn: &Turn<'_>, slot: &Slot) -> Result<()> {
+    let removed = turn.with(|opened| {
+        writing(turn, opened, |connection, found| {
             let there = found != Found::Empty && body(connection, slot)?.is_some();
             if there {
                 let sql = slot.sql("DELETE FROM head WHERE branch = ?1", "DELETE FROM record WHERE key = ?1");
@@ -147,8 +143,8 @@ pub(crate) fn remove(file: &ControlFile, slot: &Slot) -> Result<()> {
 }
 
 /// The branches that have a head. A name nobody can have given is an error.
-pub(crate) fn branches(file: &ControlFile) -> Result<Vec<BranchName>> {
-    let names = names(file, "SELECT branch FROM head", "", "")?;
+pub(crate) fn branches(turn: &Turn<'_>) -> Result<Vec<BranchName>> {
+    let names = names(turn, "SELECT branch FROM head", "", "")?;
     let parse = |name: Result<String, String>| {
         let corrupt = |shown: &str| Error::corrupt(format!("head of branch {shown:?}"), "no branch can have this name; remove the row");
         match name {
@@ -160,11 +156,11 @@ pub(crate) fn branches(file: &ControlFile) -> Result<Vec<BranchName>> {
 }
 
 /// The keys of the records below a prefix of whole segments.
-pub(crate) fn records(file: &ControlFile, prefix: &str) -> Result<Vec<RecordKey>> {
+pub(crate) fn records(turn: &Turn<'_>, prefix: &str) -> Result<Vec<RecordKey>> {
     // '0' comes right behind '/'.
     let names = match prefix {
-        "" => names(file, "SELECT key FROM record", "", "")?,
-        prefix => names(file, "SELECT key FROM record WHERE key > ?1 AND key < ?2", &format!("{prefix}/"), &format!("{prefix}0"))?,
+        "" => names(turn, "SELECT key FROM record", "", "")?,
+        prefix => names(turn, "SELECT key FROM record WHERE key > ?1 AND key < ?2", &format!("{prefix}/"), &format!("{prefix}0"))?,
     };
     let parse = |name: Result<String, String>| {
         let corrupt = |shown: &str| Error::corrupt(shown, "no record can have this key; remove the row");
@@ -177,7 +173,7 @@ pub(crate) fn records(file: &ControlFile, prefix: &str) -> Result<Vec<RecordKey>
 }
 
 /// Texts of one column; those that are not UTF-8 as they can be shown.
-fn names(file: &ControlFile, sql: &str, from: &str, to: &str) -> Result<Vec<Result<String, String>>> {
+fn names(turn: &Turn<'_>, sql: &str, from: &str, to: &str) -> Result<Vec<Result<String, String>>> {
     let list = |connection: &Connection| {
         let mut statement = connection.prepare(sql)?;
         let name = |row: &Row<'_>| {
@@ -187,7 +183,7 @@ fn names(file: &ControlFile, sql: &str, from: &str, to: &str) -> Result<Vec<Resu
         let rows = if from.is_empty() { statement.query_map([], name)? } else { statement.query_map([from, to], name)? };
         rows.collect::<rusqlite::Result<Vec<_>>>()
     };
-    Ok(file.with(|connection| reading(file, connection, list))?.flatten().unwrap_or_default())
+    Ok(turn.with(|opened| reading(turn, opened, list))?.flatten().unwrap_or_default())
 }
 
 /// The body of a row, or what is wrong with it.
@@ -218,7 +214,8 @@ fn one(affected: usize) -> rusqlite::Result<bool> {
 }
 
 /// Reads in a transaction, so that all of it is one state. `None` where nothing was written yet.
-fn reading<T>(file: &ControlFile, connection: &Connection, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>> {
+fn reading<T>(turn: &Turn<'_>, opened: &Opened, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<Option<T>> {
+    let connection = &opened.connection;
     let attempt = || {
         connection.execute_batch("BEGIN")?;
         let read = schema::look(connection).and_then(|found| match found {
@@ -228,25 +225,24 @@ fn reading<T>(file: &ControlFile, connection: &Connection, read: impl Fn(&Connec
         rollback(connection)?;
         read
     };
-    let (found, read) = patiently(file.patience, attempt).map_err(|error| failure(&file.path, error))?;
-    file.check(found)?;
+    let (found, read) = turn.patience.patiently(attempt).map_err(|error| failure(&turn.file.path, error))?;
+    turn.still(opened)?;
+    turn.check(found)?;
     Ok(read)
 }
 
-/// Changes in a transaction.
-fn writing<T>(
-    file: &ControlFile,
-    connection: &Connection,
-    change: impl FnOnce(&Connection, Found) -> rusqlite::Result<Then<T>>,
-) -> Result<Ended<T>> {
-    let failed = |error| failure(&file.path, error);
-    patiently(file.patience, || connection.execute_batch("BEGIN IMMEDIATE")).map_err(failed)?;
-    let changed = schema::look(connection).map_err(failed).and_then(|found| {
-        file.check(found)?;
+/// Changes in a transaction. The wait for its lock may be long, so the file is compared with the path's when it is over, and once more when
+/// all is done.
+fn writing<T>(turn: &Turn<'_>, opened: &Opened, change: impl FnOnce(&Connection, Found) -> rusqlite::Result<Then<T>>) -> Result<Ended<T>> {
+    let (connection, failed) = (&opened.connection, |error| failure(&turn.file.path, error));
+    turn.patience.patiently(|| connection.execute_batch("BEGIN IMMEDIATE")).map_err(failed)?;
+    let changed = turn.still(opened).and_then(|()| {
+        let found = schema::look(connection).map_err(failed)?;
+        turn.check(found)?;
         change(connection, found).map_err(failed)
     });
     match changed {
-        Ok(Then::Commit(outcome)) => Ok(match commit(file, connection)? {
+        Ok(Then::Commit(outcome)) => Ok(match commit(turn, opened)? {
             None => Ended::Done(outcome),
             Some(error) => Ended::Unsettled(error),
         }),
@@ -263,13 +259,15 @@ fn writing<T>(
 }
 
 /// Commits: `None` where it did, an error that says so where it certainly did not, and one to read back otherwise.
-fn commit(file: &ControlFile, connection: &Connection) -> Result<Option<Error>> {
+fn commit(turn: &Turn<'_>, opened: &Opened) -> Result<Option<Error>> {
+    let (connection, path) = (&opened.connection, &turn.file.path);
     // Without a log, readers can be in its way; the transaction then stays open.
-    let Err(cause) = patiently(file.patience, || connection.execute_batch("COMMIT")) else { return Ok(None) };
-    if !connection.is_autocommit() && rollback(connection).is_ok() {
-        return Err(failure(&file.path, cause));
+    match turn.patience.patiently(|| connection.execute_batch("COMMIT")) {
+        // To a file that is perhaps no longer the one others read.
+        Ok(()) => Ok(turn.still(opened).err().map(|cause| astray(path, cause))),
+        Err(cause) if !connection.is_autocommit() && rollback(connection).is_ok() => Err(failure(path, cause)),
+        Err(cause) => Ok(Some(unsettled(path, cause))),
     }
-    Ok(Some(unsettled(&file.path, cause)))
 }
 
 fn rollback(connection: &Connection) -> rusqlite::Result<()> {
@@ -277,12 +275,108 @@ fn rollback(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// What `doctor` looks at: SQLite's own check of the whole file, and how it commits. `None` where there is no file.
-pub(crate) fn examine(file: &ControlFile) -> Result<Option<(String, String)>> {
-    file.with(|connection| {
+pub(crate) fn examine(turn: &Turn<'_>) -> Result<Option<(String, String)>> {
+    turn.with(|opened| {
         let text = |sql: &str| {
-            patiently(file.patience, || connection.query_row(sql, [], |row| row.get::<_, String>(0)))
-                .map_err(|error| failure(&file.path, error))
+            let read = || opened.connection.query_row(sql, [], |row| row.get::<_, String>(0));
+            turn.patience.patiently(read).map_err(|error| failure(&turn.file.path, error))
         };
         Ok((text("PRAGMA quick_check(1)")?, text("PRAGMA journal_mode")?))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use headwater_core::ErrorKind;
+
+    use super::*;
+    use crate::file::ControlFile;
+    use crate::wait::{Meanwhile, Patience};
+
+    fn main() -> Slot {
+        Slot::Head("main".parse().unwrap())
+    }
+
+    /// A turn that never waits, or in whose first pause this happens.
+    fn turn(file: &ControlFile, meanwhile: Option<Meanwhile>) -> Turn<'_> {
+        let patience = Patience::new(Duration::from_secs(if meanwhile.is_some() { 3600 } else { 0 }));
+        patience.meanwhile.set(meanwhile);
+        Turn { file, patience }
+    }
+
+    fn file(path: &Path) -> ControlFile {
+        ControlFile::new(path.to_owned(), Duration::ZERO)
+    }
+
+    /// A file with a head, what its expected tag is, and how it goes away: for another file, or for none.
+    fn replacing(folder: &Path) -> (ControlFile, Tag, [Meanwhile; 2]) {
+        let [path, other] = ["control.db", "other.db"].map(|name| folder.join(name));
+        let control = file(&path);
+        create(&turn(&control, None), &main(), b"1").unwrap();
+        create(&turn(&file(&other), None), &main(), b"1").unwrap();
+        let delete = move || {
+            for end in ["", "-wal", "-shm"] {
+                let _ = fs::remove_file(format!("{}{end}", path.display()));
+            }
+            path
+        };
+        let delete_too = delete.clone();
+        (control, tag(b"1"), [Box::new(move || fs::rename(other, delete()).unwrap()), Box::new(move || drop(delete_too()))])
+    }
+
+    /// What any program reads at the path now, and what the file that was replaced has.
+    fn bodies(file: &ControlFile, before: &Connection) -> (Option<Vec<u8>>, String) {
+        let now = read(&turn(file, None), &main()).unwrap().map(|(body, _)| body);
+        (now, before.query_row("SELECT body FROM head", [], |row| row.get(0)).unwrap())
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_while_a_writer_waits_for_its_lock_is_not_written_to() {
+        for way in 0..2 {
+            let folder = tempfile::tempdir().unwrap();
+            let (control, expected, ways) = replacing(folder.path());
+            let replace = ways.into_iter().nth(way).unwrap();
+            let [holder, witness] = [(); 2].map(|()| Connection::open(&control.path).unwrap());
+            witness.query_row("SELECT count(*) FROM head", [], |_| Ok(())).unwrap();
+            holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+            let meanwhile = move || {
+                replace();
+                holder.execute_batch("ROLLBACK").unwrap();
+            };
+            let error = swap(&turn(&control, Some(Box::new(meanwhile))), &main(), &expected, b"2").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+            assert!(error.to_string().contains("replaced") && error.context("path").is_some(), "{error:?}");
+            assert_eq!(bodies(&control, &witness), ((way == 0).then(|| b"1".to_vec()), "1".to_owned()));
+            // The next one is at the new file.
+            let again = swap(&turn(&control, None), &main(), &expected, b"3").unwrap();
+            assert!(matches!((way, again), (0, Swap::Swapped(_)) | (1, Swap::Conflict)));
+        }
+    }
+
+    /// Without a log, a reader holds COMMIT up.
+    #[test]
+    fn a_commit_to_a_file_that_was_replaced_meanwhile_is_unknown() {
+        for way in 0..2 {
+            let folder = tempfile::tempdir().unwrap();
+            let (control, expected, ways) = replacing(folder.path());
+            let replace = ways.into_iter().nth(way).unwrap();
+            drop(control);
+            let control = file(&folder.path().join("control.db"));
+            let [reader, witness] = [(); 2].map(|()| Connection::open(&control.path).unwrap());
+            witness.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).unwrap();
+            reader.execute_batch("BEGIN; SELECT count(*) FROM head").unwrap();
+            let meanwhile = move || {
+                replace();
+                reader.execute_batch("ROLLBACK").unwrap();
+            };
+            let outcome = swap(&turn(&control, Some(Box::new(meanwhile))), &main(), &expected, b"2").unwrap();
+            let Swap::Unknown(cause) = outcome else { panic!("{outcome:?}") };
+            assert!(cause.to_string().contains("replaced"), "{cause:?}");
+            assert_eq!(bodies(&control, &witness), ((way == 0).then(|| b"1".to_vec()), "2".to_owned()), "it went to the old file");
+        }
+    }
 }

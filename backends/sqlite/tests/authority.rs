@@ -60,7 +60,7 @@ fn no_swap_of_a_race_is_lost() {
     let place = Place::new();
     let writer = |writer: u64| {
         let authority = place.authority();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (main, mut done) = (branch("main"), 0);
             while done < SWAPS {
@@ -93,7 +93,7 @@ async fn a_lock_that_is_held_too_long_is_unavailable_and_nothing_is_written() {
     let first = swapped(place.authority().swap_head(&main, Expected::Absent, body("1")).await.unwrap());
     let holder = place.connection();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let waiting = place.authority().patience(Duration::from_millis(30));
+    let waiting = place.authority().patience(Duration::from_millis(200));
     let key = RecordKey::new(RecordKind::Segment, ["a"]);
     let errors = [
         waiting.swap_head(&main, Expected::Tag(&first), body("2")).await.unwrap_err(),

@@ -90,7 +90,7 @@ impl Place {
 }
 
 fn data_root(authority: Arc<dyn ControlAuthority>) -> DataRoot {
-    DataRoot { authority, control: "sqlite:///control.db".to_owned() }
+    DataRoot { authority, url: "memory://lake".to_owned(), control: "sqlite:///control.db".to_owned() }
 }
 
 /// A commit under this token.

@@ -1,5 +1,6 @@
 //! One random history, and what must be true after each step of it.
 
+mod closing;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -73,6 +74,8 @@ impl Counts {
             "others' commit",
             "crash",
             "time passed",
+            "closed while rows came",
+            "close failed while rows came",
             "closed",
         ] {
             assert!(self.0.get(what).is_some_and(|times| *times >= least), "{what:?} hardly happened: {self:?}");
@@ -139,7 +142,8 @@ impl History {
             376..378 => self.publish_cancelled().await,
             378..384 => self.others_commit().await,
             384..387 => self.release().await,
-            387..398 => self.time_passes().await,
+            387..395 => self.time_passes().await,
+            395..398 => self.two_close().await,
             _ => self.crash().await,
         }
         let held = self.writer.held_bytes();

@@ -1,6 +1,6 @@
 //! The memtable against a model, in random histories: appends, scans, flushes that succeed, fail or hang, publishes that succeed, fail or are
-//! unknown, commits of others, crashes and time that passes. No row is hidden, doubled, out of its order, or claimed durable when it was not.
-//! Three mistakes are made on purpose, and each is found.
+//! unknown, closes at once, commits of others, crashes and time that passes. No row is hidden, doubled, out of its order, or claimed durable
+//! when it was not. Mistakes are made on purpose, and each is found.
 
 mod history;
 mod place;
@@ -59,7 +59,7 @@ async fn nor_does_one_over_parquet() {
 
 #[tokio::test(start_paused = true)]
 async fn every_mistake_is_found() {
-    for bug in [Bug::DiskBeforeMemory, Bug::DropOnFailedFlush, Bug::PublishBeforeFlush] {
+    for bug in [Bug::DiskBeforeMemory, Bug::DropOnFailedFlush, Bug::PublishBeforeFlush, Bug::CloseBeforeTurn] {
         let mut found = None;
         for number in 0..20 {
             if AssertUnwindSafe(episode(store::KIND, SEED + number, Some(bug))).catch_unwind().await.is_err() {

@@ -1,6 +1,6 @@
 //! How writers end: callers that leave, closes, tables that are gone.
 
-use headwater_conformance::faults::Fault;
+use headwater_conformance::faults::{Fault, Planned};
 use headwater_conformance::rows::numbered;
 use headwater_core::{Commit, ErrorKind};
 use headwater_memtable::{Closed, Writer};
@@ -94,6 +94,35 @@ async fn a_close_that_fails_names_the_tables_and_can_be_tried_again() {
     append(&writer, "a", 5..10).await;
     assert_eq!(drained(writer.close().await).tables.len(), 2);
     assert_eq!(place.published("a").await, (0..10).collect::<Vec<_>>());
+}
+
+/// The first one fails, and while the second flushes what was there, a row is offered to another table.
+#[tokio::test]
+async fn of_two_closes_at_once_none_ends_the_writer_over_a_row() {
+    let lost = {
+        let (writer, network) = Place::with(&["a", "b"]).await.writer(WIDE).await;
+        append(&writer, "a", 0..5).await;
+        cut(&network, "PUT", Fault::RequestsLost);
+        left(writer.close().await);
+        network.passed().iter().filter(|passed| passed.verb == "PUT" && passed.fault.is_some()).count()
+    };
+    let place = Place::with(&["a", "b"]).await;
+    let (writer, network) = place.writer(WIDE).await;
+    append(&writer, "a", 0..5).await;
+    network.plan(&[
+        Planned { verb: "PUT", nth: 0, fault: Fault::RequestsLost(lost as u32) },
+        Planned { verb: "PUT", nth: lost, fault: Fault::Held },
+    ]);
+    let [first, second] = [writer.clone(), writer.clone()].map(|writer| tokio::spawn(async move { writer.close().await }));
+    turns().await;
+    assert!(first.is_finished() && !second.is_finished() && network.fired().len() == 2);
+    let appended = writer.append("b", numbered(0..1)).await;
+    network.release().await;
+    assert_eq!(left(first.await.unwrap()).1, ErrorKind::Unavailable);
+    drained(second.await.unwrap());
+    assert_eq!(place.published("a").await, [0, 1, 2, 3, 4]);
+    assert_eq!(place.published("b").await.len(), usize::from(appended.is_ok()), "a row that was taken in is published");
+    assert!(writer.waiting().is_empty());
 }
 
 #[tokio::test]

@@ -114,6 +114,35 @@ async fn an_idle_table_is_flushed_and_a_failure_is_told_once() {
     assert_eq!(place.published("t").await, (0..15).collect::<Vec<_>>());
 }
 
+/// Who watches for idleness runs on the runtime of an append, which may go away before the writer does.
+#[test]
+fn an_idle_table_is_flushed_also_where_the_runtime_that_watched_it_is_gone() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let idle = Duration::from_secs(5);
+    let (place, writer) = runtime().block_on(async {
+        let place = Place::with(&["t"]).await;
+        let (writer, _) = place.writer(Limits { idle: Some(idle), ..WIDE }).await;
+        writer.append("t", numbered(0..5)).await.unwrap();
+        (place, writer)
+    });
+    // That one's watch was never polled; these are cut off while they wait.
+    for round in 1..3 {
+        let rows = 5 * round..5 * (round + 1);
+        runtime().block_on(async {
+            writer.append("t", numbered(rows.clone())).await.unwrap();
+            tokio::time::sleep(idle / 2).await;
+        });
+    }
+    runtime().block_on(async {
+        writer.append("t", numbered(15..20)).await.unwrap();
+        tokio::time::sleep(2 * idle + Duration::from_millis(1)).await;
+        turns().await;
+        assert_eq!(waiting(&writer), [("t".to_owned(), 0, 20)]);
+        writer.publish(&["t"]).await.unwrap();
+        assert_eq!(place.published("t").await, (0..20).collect::<Vec<_>>());
+    });
+}
+
 #[tokio::test]
 async fn a_slice_counts_for_itself() {
     let place = Place::with(&["t"]).await;

@@ -1,6 +1,6 @@
 //! The creation of a catalog, seen by those who come meanwhile.
 
-use headwater_conformance::faults::{Fault, Network, Planned};
+use headwater_conformance::faults::{Fault, Network, Planned, Random, Weather};
 use headwater_conformance::rows::schema;
 use headwater_core::{Catalog, ErrorKind};
 
@@ -35,6 +35,32 @@ async fn a_catalog_that_is_being_created_is_not_damaged() {
             place.check().await;
         }
     }
+}
+
+/// Requests that are sent at once arrive in any order, and between any two of them the other's creation goes on.
+#[tokio::test]
+async fn nor_in_any_order_in_which_requests_arrive() {
+    let (mut there, mut absent) = (0, 0);
+    for seed in 0..200 {
+        for place in [Place::memory().await, Place::apart().await] {
+            // Each of the two or three requests of an opening takes as long as a whole creation, at most.
+            let slow = |number, turns| Network::random(Random::fork(seed, number), Weather { turns, ..Weather::default() });
+            let opening = async { Catalog::open(place.parts(&slow(1, 600)).await).await };
+            let creation = async { Catalog::open_or_create(place.parts(&slow(2, 40)).await, "parquet").await };
+            let (opened, created) = futures::join!(opening, creation);
+            match (opened, created.unwrap()) {
+                (Ok(opened), created) => {
+                    assert_eq!(opened.id(), created.id());
+                    there += 1;
+                }
+                (Err(error), _) => {
+                    assert_eq!(error.kind(), ErrorKind::NotFound, "seed {seed}: {error:?}");
+                    absent += 1;
+                }
+            }
+        }
+    }
+    assert!(there > 40 && absent > 40, "{there} {absent}");
 }
 
 /// Of two who create a catalog at once, the one who comes second at any of its requests opens the other's.

@@ -40,6 +40,16 @@ impl Place {
         [Self(memory), Self(local), Self(place::Place::sqlite(PARQUET).await)]
     }
 
+    /// An empty place in memory.
+    pub(crate) async fn memory() -> Self {
+        Self(place::Place::memory(PARQUET).await)
+    }
+
+    /// An empty place with its control apart from its data.
+    pub(crate) async fn apart() -> Self {
+        Self(place::Place::apart(PARQUET).await)
+    }
+
     /// A process that has the catalog open.
     pub(crate) async fn open(&self) -> Process {
         self.open_with(POLICY).await

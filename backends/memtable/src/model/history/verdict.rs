@@ -35,7 +35,7 @@ impl History {
     }
 
     /// The published rows with the first so many of this writer's behind them.
-    fn with(&self, rows: impl Fn(&'static str, &Table) -> usize) -> Rows {
+    pub(super) fn with(&self, rows: impl Fn(&'static str, &Table) -> usize) -> Rows {
         self.tables.iter().map(|(key, table)| (*key, [&table.now()[..], &table.own[..rows(key, table)]].concat())).collect()
     }
 
@@ -97,7 +97,7 @@ impl History {
         self.push(now);
     }
 
-    fn push(&mut self, now: Rows) {
+    pub(super) fn push(&mut self, now: Rows) {
         for (key, rows) in now {
             let table = self.tables.get_mut(key).unwrap();
             if rows != *table.now() {
@@ -107,7 +107,7 @@ impl History {
     }
 
     /// The first so many rows of a table are known to be published.
-    fn forget(&mut self, rows: impl Fn(&'static str, &Table) -> usize) {
+    pub(super) fn forget(&mut self, rows: impl Fn(&'static str, &Table) -> usize) {
         for (key, table) in &mut self.tables {
             let rows = rows(key, table);
             table.own.drain(..rows);

@@ -52,12 +52,15 @@ impl Desk {
     fn all(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
             for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
-                let path = entry.path();
-                if entry.file_type().unwrap().is_dir() {
-                    found.insert(path.clone(), Vec::new());
+                let (path, kind) = (entry.path(), entry.file_type().unwrap());
+                let bytes = match kind {
+                    kind if kind.is_dir() => Vec::new(),
+                    kind if kind.is_symlink() => fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+                    _ => fs::read(&path).unwrap(),
+                };
+                found.insert(path.clone(), bytes);
+                if kind.is_dir() {
                     walk(&path, found);
-                } else {
-                    found.insert(path.clone(), fs::read(&path).unwrap());
                 }
             }
         }

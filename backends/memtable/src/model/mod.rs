@@ -61,7 +61,7 @@ async fn nor_does_one_over_parquet() {
 async fn every_mistake_is_found() {
     for bug in [Bug::DiskBeforeMemory, Bug::DropOnFailedFlush, Bug::PublishBeforeFlush, Bug::CloseBeforeTurn] {
         let mut found = None;
-        for number in 0..20 {
+        for number in 0..60 {
             if AssertUnwindSafe(episode(store::KIND, SEED + number, Some(bug))).catch_unwind().await.is_err() {
                 found = Some(number);
                 break;

@@ -1,6 +1,6 @@
 //! Closes at once, of which the first ones may fail, and rows that come meanwhile.
 
-use headwater_conformance::faults::Fault;
+use headwater_conformance::faults::{Fault, Planned};
 use headwater_core::ErrorKind;
 
 use super::super::place::{TABLES, batch};
@@ -12,17 +12,26 @@ impl History {
     pub(super) async fn two_close(&mut self) {
         self.release().await;
         self.settle().await;
+        if self.random.chance(500) {
+            // So that the closes find few tables with rows, and other tables' rows come behind them.
+            let published = self.writer.publish(&TABLES).await;
+            self.after_publish(&TABLES, published).await;
+            self.settle().await;
+            self.append().await;
+        }
         if self.random.chance(800) {
-            // Long enough for one close, or for both.
+            // Enough of them for one close, or for both.
             let requests = *self.random.pick(&[1, 2, 3, 4, 6, 8, 12, CUT]);
-            self.cut("PUT", Fault::RequestsLost(requests));
+            // Each takes a while, so that the other begins, and rows come, before it ends.
+            let faults = [("PUT", 0, Fault::Delayed(20)), ("PUT", 1, Fault::RequestsLost(requests)), ("SWAP head", 0, Fault::Delayed(40))];
+            self.network.plan(&faults.map(|(verb, nth, fault)| Planned { verb, nth, fault }));
         }
         let closes = [(); 2].map(|()| {
             let writer = self.writer.clone();
             tokio::spawn(async move { writer.close().await })
         });
-        for _ in 0..self.random.below(12) {
-            turns(self.random.below(6) as usize).await;
+        while closes.iter().any(|close| !close.is_finished()) {
+            turns(self.random.below(4) as usize).await;
             let (key, numbers) = (self.table(), self.fresh(3));
             let rows = batch(&numbers);
             self.largest = self.largest.max(rows.get_array_memory_size() as u64);

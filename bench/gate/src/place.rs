@@ -180,11 +180,12 @@ impl Place {
                 let failed = || Error::objects(format!("removing what is below {}", self.prefix));
                 // A request that was under way when the measurement was stopped may land while the others' objects go.
                 for _ in 0..CLEANINGS {
-                    let listed = objects.list(None).map_ok(|object| object.location).boxed();
-                    let mut deleted = objects.delete_stream(listed);
-                    if deleted.try_next().await.map_err(failed())?.is_none() {
+                    let listed: Vec<_> = objects.list(None).map_ok(|object| Ok(object.location)).try_collect().await.map_err(failed())?;
+                    if listed.is_empty() {
                         break;
                     }
+                    // All at hand, so that each request deletes as many as it may.
+                    let deleted = objects.delete_stream(futures::stream::iter(listed).boxed());
                     deleted.try_for_each(|_| async { Ok(()) }).await.map_err(failed())?;
                 }
                 if let Kind::Loopback { server, bucket } = &self.kind {

@@ -164,7 +164,7 @@ impl Plan {
         }
         if let Some(last) = self.manifest.last() {
             // Kept in two ways; the names of the versions are listed to find the newest.
-            estimate += Estimate { puts: 2 * 4 * last, gets: 2 * (last * last / 2 + 20 * last), lists: 2 * 4 * last };
+            estimate += Estimate { puts: 2 * 4 * last, gets: 2 * (last * last / 2 + 20 * last), lists: 3 * last };
         }
         estimate
     }

@@ -1,11 +1,14 @@
 //! The command: on a bucket that is somebody's own, stopped on the way, and without the server it needs.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use headwater_bench::client::Request;
 use headwater_bench::proxy::{Fault, Proxy, Rule, Verb, counts};
 use headwater_bench::server::{RUNNING, Server};
+
+/// Writes after which some have been applied, and many more are to come.
+const SOME: usize = 30;
 
 fn gate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater-gate"));
@@ -31,6 +34,23 @@ fn keys(server: &Server, bucket: &str) -> String {
 /// Runs one request or more to its end.
 fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// Waits for something that a running command brings about.
+fn until(running: &mut Child, done: impl Fn() -> bool) {
+    while !done() {
+        assert!(running.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+}
+
+fn interrupt(running: &Child) {
+    assert!(Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success());
+}
+
+/// Writes that a proxy has seen.
+fn puts(proxy: &Proxy) -> usize {
+    counts(&proxy.requests()).get(&Verb::Put).copied().unwrap_or_default()
 }
 
 /// The number before a word that the command has printed.
@@ -61,12 +81,9 @@ fn it_measures_a_bucket_of_ones_own_and_leaves_nothing_there() {
 fn it_cleans_up_when_it_is_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let entries = || std::fs::read_dir(folder.path()).unwrap().count();
-    let running = gate().arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while entries() == 0 {
-        std::thread::yield_now();
-    }
-    let interrupted = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
+    let mut running = gate().arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until(&mut running, || entries() > 0);
+    interrupt(&running);
     let ended = running.wait_with_output().unwrap();
     assert_eq!((ended.status.code(), entries()), (Some(130), 0), "{}", told(&ended));
     assert!(Path::new(folder.path()).exists());
@@ -81,16 +98,11 @@ fn a_second_interrupt_ends_it_at_once_and_says_what_is_left() {
     let removing = proxy.inject(Rule::new(Fault::Hold).verb(Verb::DeleteMany));
     let mut command = gate();
     command.arg(format!("s3://{bucket}/lake")).envs(server.environment(proxy.addr()));
-    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let interrupt = || assert!(Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success());
-    while !counts(&proxy.requests()).contains_key(&Verb::Put) {
-        std::thread::yield_now();
-    }
-    interrupt();
-    while removing.held() == 0 {
-        std::thread::yield_now();
-    }
-    interrupt();
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until(&mut running, || puts(&proxy) > SOME);
+    interrupt(&running);
+    until(&mut running, || removing.held() > 0);
+    interrupt(&running);
     let ended = running.wait_with_output().unwrap();
     let said = told(&ended);
     assert_eq!(ended.status.code(), Some(130), "{said}");
@@ -111,11 +123,9 @@ fn an_interrupt_cleans_up_a_bucket_too() {
     let proxy = wait(Proxy::before(server)).unwrap();
     let mut command = gate();
     command.arg(format!("s3://{bucket}/lake")).envs(server.environment(proxy.addr()));
-    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while counts(&proxy.requests()).get(&Verb::Put).copied().unwrap_or_default() < 30 {
-        std::thread::yield_now();
-    }
-    assert!(Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success());
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until(&mut running, || puts(&proxy) > SOME);
+    interrupt(&running);
     let ended = running.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", told(&ended));
     assert_eq!(keys(server, &bucket), "lake/mine.txt");

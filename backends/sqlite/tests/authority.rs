@@ -59,7 +59,8 @@ fn no_swap_of_a_race_is_lost() {
     const SWAPS: u64 = 50;
     let place = Place::new();
     let writer = |writer: u64| {
-        let authority = place.authority();
+        // What a disk does for half a minute is not at stake here.
+        let authority = place.authority().patience(Duration::from_secs(3_600));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (main, mut done) = (branch("main"), 0);

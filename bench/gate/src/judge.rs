@@ -1,6 +1,9 @@
 //! Verdicts: each curve against its budget and its law, all of it and not two ends.
 
 use super::budget::{Bound, Budget, Budgets, Law, Plane};
+use super::fold::TABLES;
+#[cfg(feature = "lance")]
+use super::manifest::Kept;
 use super::meter::{Cost, Sample};
 use super::operations::{Cell, Point};
 use super::plan::{Layout, Phase};
@@ -72,18 +75,18 @@ impl Control {
 
     /// What is current, looked up through the index of a Lance table of heads. Compaction makes few requests of many, and not fewer bytes.
     #[cfg(feature = "lance")]
-    pub(super) fn manifest_lookup(layout: &'static str) -> Self {
+    pub(super) fn manifest_lookup(kept: Kept) -> Self {
         let why = "heads as rows of a Lance table, looked up through a BTREE: it must grow";
-        let requests = layout == "as written";
-        Self { store: "manifest", operation: "manifest lookup", access: "cold process", layout: Some(layout), why, requests }
+        let (layout, requests) = (Some(kept.name()), kept == Kept::AsWritten);
+        Self { store: "manifest", operation: "manifest lookup", access: "cold process", layout, why, requests }
     }
 
     /// One commit to that table.
     #[cfg(feature = "lance")]
-    pub(super) fn manifest_commit(layout: &'static str) -> Self {
+    pub(super) fn manifest_commit(kept: Kept) -> Self {
         let why = "heads as rows of a Lance table, updated by merge-insert: it must grow";
-        let requests = layout == "as written";
-        Self { store: "manifest", operation: "manifest commit", access: "warm", layout: Some(layout), why, requests }
+        let (layout, requests) = (Some(kept.name()), kept == Kept::AsWritten);
+        Self { store: "manifest", operation: "manifest commit", access: "warm", layout, why, requests }
     }
 
     /// What it is called beside ours.
@@ -97,7 +100,7 @@ impl Control {
 
 /// Judges a negative control.
 pub(super) fn judge_control(authority: &'static str, control: &Control, points: &[Point]) -> CellReport {
-    let mut bench = Bench { width: 10, points, metrics: Vec::new(), problems: Vec::new(), worst: None };
+    let mut bench = Bench { width: TABLES, points, metrics: Vec::new(), problems: Vec::new(), worst: None };
     let grows = Bound { law: Law::MustGrow, ..Bound::default() };
     let requests = Bound { law: if control.requests { Law::MustGrow } else { Law::Reported }, ..Bound::default() };
     bench.metric("control", "requests", requests, |sample| sample.data.requests as f64);
@@ -107,7 +110,7 @@ pub(super) fn judge_control(authority: &'static str, control: &Control, points: 
         id: names.into_iter().flatten().collect::<Vec<_>>().join("/"),
         authority,
         store: control.store.to_owned(),
-        width: 10,
+        width: TABLES,
         operation: control.operation.to_owned(),
         access: control.access.to_owned(),
         phase: Phase::Equal.name().to_owned(),

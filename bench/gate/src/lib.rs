@@ -160,7 +160,7 @@ impl Gate {
             let tell = self.teller(authority.to_owned());
             for kept in [manifest::Kept::AsWritten, manifest::Kept::Compacted] {
                 let measured = manifest::measure(place, kept, &self.plan.manifest, &tell).await?;
-                let (lookup, publish) = (Control::manifest_lookup(kept.name()), Control::manifest_commit(kept.name()));
+                let (lookup, publish) = (Control::manifest_lookup(kept), Control::manifest_commit(kept));
                 findings.cells.push(judge::judge_control(authority, &lookup, &measured.lookup));
                 findings.cells.push(judge::judge_control(authority, &publish, &measured.publish));
                 findings.comparisons.extend(judge::compare(authority, &lookup, &ours, &measured.lookup));

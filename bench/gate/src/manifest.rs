@@ -32,7 +32,7 @@ use super::operations::Point;
 use super::place::Place;
 
 /// Tables that commits go to, one each, in turn.
-const TABLES: u64 = 10;
+const TABLES: u64 = super::fold::TABLES as u64;
 /// The scheme under which Lance finds the place.
 const SCHEME: &str = "control";
 const PARALLEL_REQUESTS: usize = 64;

@@ -14,11 +14,13 @@
 //! A scan reads a data file of up to 1 MiB in one GET and checks its digest. Of a larger one it reads the end first and then what it needs;
 //! there, size and structure are checked, and the digest is left to `headwater verify --data`.
 
+mod candidates;
 mod chunk;
 mod closure;
 mod compact;
 mod difference;
 mod mutate;
+mod passing;
 mod prune;
 mod reader;
 mod scan;

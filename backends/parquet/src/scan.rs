@@ -7,24 +7,27 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
-use headwater_core::filter::Filter;
+use headwater_core::Result;
+use headwater_core::filter::{Comparison, Filter};
 use headwater_core::schema::project;
 use headwater_core::store::{Partition, Scan};
-use headwater_core::{Error, Result};
-use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, RowFilter};
 use parquet::arrow::{ParquetRecordBatchStreamBuilder, ProjectionMask};
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use parquet::file::metadata::PageIndexPolicy;
 
-use crate::prune::{Bounds, may_match};
+use crate::candidates::Candidates;
+use crate::passing::{misfit, passing};
+use crate::prune::may_match;
 use crate::reader::{FileReader, from_parquet};
 use crate::settings::Settings;
-use crate::types::{is_float, is_orderable};
 use crate::version::DataFile;
 use headwater_core::objects::Objects;
 
 /// Rows of a batch, at most: what DataFusion and Lance take for one, too.
-const BATCH_ROWS: usize = 8_192;
+pub(crate) const BATCH_ROWS: usize = 8_192;
+/// A filter that asks for a value is evaluated before the other columns are read if they have so many times the bytes of its own: pages without
+/// such a row are then not read. Where many rows pass, or the others are small, that costs more than it saves.
+const HEAVY: u64 = 4;
 
 /// What every partition of one scan shares.
 #[derive(Debug)]
@@ -34,9 +37,18 @@ pub(crate) struct Plan {
     table: SchemaRef,
     /// The asked columns, in the asked order.
     output: SchemaRef,
-    /// The filter and the columns it reads.
-    filter: Option<(Filter, SchemaRef)>,
+    filter: Option<Filtered>,
     limit: Option<u64>,
+}
+
+/// A filter, with
+#[derive(Debug)]
+struct Filtered {
+    filter: Filter,
+    /// the columns it reads,
+    own: SchemaRef,
+    /// and the asked ones with those of its own that are not among them.
+    all: SchemaRef,
 }
 
 impl Plan {
@@ -50,7 +62,11 @@ impl Plan {
             None => None,
             Some(filter) => {
                 filter.validate(&table)?;
-                Some((filter.clone(), Arc::new(project(&table, filter.columns())?)))
+                let own = filter.columns();
+                let asked = output.fields().iter().map(|field| field.name().as_str());
+                let besides = own.iter().copied().filter(|column| output.index_of(column).is_err());
+                let all = Arc::new(project(&table, asked.chain(besides))?);
+                Some(Filtered { filter: filter.clone(), own: Arc::new(project(&table, own)?), all })
             }
         };
         Ok(Self { objects, settings, table, output, filter, limit: scan.limit })
@@ -90,8 +106,8 @@ impl Plan {
     }
 
     pub(crate) fn may_match(&self, file: &DataFile) -> Result<bool> {
-        let Some((filter, _)) = &self.filter else { return Ok(true) };
-        may_match(filter, &|column| {
+        let Some(filtered) = &self.filter else { return Ok(true) };
+        may_match(&filtered.filter, &|column| {
             let field = self.table.field_with_name(column).ok();
             let statistics = file.statistics.iter().find(|statistics| statistics.column == column);
             let (Some(field), Some(statistics)) = (field, statistics) else { return Ok(None) };
@@ -122,63 +138,88 @@ fn stream(plan: Arc<Plan>, part: Part) -> BoxStream<'static, Result<RecordBatch>
     futures::stream::once(open(plan, part)).try_flatten().boxed()
 }
 
-/// Requests: 1 for a file read whole; otherwise 1 for the footer, and per row group one per stretch of near column chunks, filter columns
-/// first.
+/// Requests: 1 for a file read whole; otherwise 1 for the footer, and per row group one per stretch of near column chunks, or pages where some
+/// are left out; one more such stretch for a filter that is evaluated first.
 async fn open(plan: Arc<Plan>, part: Part) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let file = part.file;
     let failed = |error| from_parquet(&file, error);
     let mut reader = FileReader::open(plan.objects.clone(), file.clone(), &plan.settings).await?;
-    // Where rows are skipped, the index tells which pages need not be read.
-    let index = if plan.filter.is_some() || plan.limit.is_some() { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
-    let options = ArrowReaderOptions::new().with_offset_index_policy(index);
+    // Where rows are skipped, the indices tell which pages need not be read.
+    let index = |needed| if needed { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+    let options = ArrowReaderOptions::new()
+        .with_column_index_policy(index(plan.filter.is_some()))
+        .with_offset_index_policy(index(plan.filter.is_some() || plan.limit.is_some()));
     let metadata = ArrowReaderMetadata::load_async(&mut reader, options).await.map_err(failed)?;
     check(&plan.table, &file, &metadata)?;
 
-    let groups: Vec<usize> = match &plan.filter {
-        None => part.groups.collect(),
-        Some((filter, _)) => {
-            let bounds = GroupBounds { file: &file, schema: metadata.schema(), metadata: metadata.metadata() };
-            let keep = |group: &usize| may_match(filter, &|column| Ok(bounds.get(column, *group)));
-            part.groups.filter_map(|group| keep(&group).map(|keep| keep.then_some(group)).transpose()).collect::<Result<_>>()?
-        }
+    let candidates = match &plan.filter {
+        None => Candidates::all(part.groups),
+        Some(filtered) => Candidates::find(&filtered.filter, &file, &metadata, part.groups)?,
     };
     let mask = |schema: &Schema| {
         let present = schema.fields().iter().filter_map(|field| metadata.schema().index_of(field.name()).ok());
         ProjectionMask::roots(metadata.parquet_schema(), present)
     };
+    let (first, then) = match &plan.filter {
+        Some(filtered) if filtered.is_first(&metadata, &candidates.groups) => (Some(filtered), None),
+        other => (None, other.as_ref()),
+    };
+    let read = then.map_or(&plan.output, |filtered| &filtered.all).clone();
     let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, metadata.clone())
-        .with_row_groups(groups)
+        .with_row_groups(candidates.groups)
         .with_batch_size(BATCH_ROWS)
-        .with_projection(mask(&plan.output));
-    if let Some((filter, reads)) = &plan.filter {
-        if reads.fields().iter().any(|field| metadata.schema().index_of(field.name()).is_ok()) {
-            let (filter, reads, path) = (filter.clone(), reads.clone(), file.path.clone());
-            let predicate = ArrowPredicateFn::new(mask(&reads), move |batch| {
-                filter.evaluate(&fit(&batch, &reads)?).map_err(|source| {
-                    let error = Error::invalid("the filter does not fit the rows").because(source).at("object", &path);
-                    ArrowError::ExternalError(Box::new(error))
-                })
-            });
-            builder = builder.with_row_filter(RowFilter::new(vec![Box::new(predicate)]));
-        } else {
-            // Every column it reads is younger than the file: it holds for all rows or for none.
-            let nulls = reads.fields().iter().map(|field| new_null_array(field.data_type(), 1)).collect();
-            let row = RecordBatch::try_new_with_options(reads.clone(), nulls, &RecordBatchOptions::new().with_row_count(Some(1)));
-            let row = row.map_err(|source| file.named().corrupt("the data file lacks a column that may not be null").because(source))?;
-            if filter.apply(&row)?.num_rows() == 0 {
-                return Ok(futures::stream::empty().boxed());
-            }
-        }
+        .with_projection(mask(&read));
+    if let Some(rows) = candidates.rows {
+        builder = builder.with_row_selection(rows);
     }
-    if let Some(limit) = plan.limit {
+    if let Some(Filtered { filter, own, .. }) = first {
+        let (filter, own, file) = (filter.clone(), own.clone(), file.clone());
+        let predicate = ArrowPredicateFn::new(mask(&own), move |batch| {
+            let evaluated = fit(&batch, &own).and_then(|batch| filter.evaluate(&batch));
+            evaluated.map_err(|source| ArrowError::ExternalError(Box::new(misfit(&file, source))))
+        });
+        builder = builder.with_row_filter(RowFilter::new(vec![Box::new(predicate)]));
+    }
+    if let (Some(limit), None) = (plan.limit, then) {
         builder = builder.with_limit(usize::try_from(limit).unwrap_or(usize::MAX));
     }
     let batches = builder.build().map_err(failed)?;
-    let read = move |batch: Result<RecordBatch, _>| {
-        let batch = batch.map_err(|error| from_parquet(&file, error))?;
-        fit(&batch, &plan.output).map_err(|source| file.named().corrupt("the data file's rows do not fit the table").because(source))
-    };
-    Ok(batches.map(read).boxed())
+    let whole = file.clone();
+    let batches = batches.map(move |batch| {
+        let batch = batch.map_err(|error| from_parquet(&whole, error))?;
+        fit(&batch, &read).map_err(|source| whole.named().corrupt("the data file's rows do not fit the table").because(source))
+    });
+    Ok(match then {
+        Some(filtered) => passing(batches.boxed(), filtered.filter.clone(), &plan.output, plan.limit, file),
+        None => batches.boxed(),
+    })
+}
+
+impl Filtered {
+    /// Whether it should be evaluated before the other columns are read.
+    fn is_first(&self, metadata: &ArrowReaderMetadata, groups: &[usize]) -> bool {
+        let (mut own, mut others) = (0u64, 0u64);
+        for column in groups.iter().flat_map(|group| metadata.metadata().row_group(*group).columns()) {
+            let root = column.column_path().parts().first().map_or("", String::as_str);
+            let bytes = u64::try_from(column.compressed_size()).unwrap_or(0);
+            if self.own.index_of(root).is_ok() {
+                own += bytes;
+            } else if self.all.index_of(root).is_ok() {
+                others += bytes;
+            }
+        }
+        asks_for_a_value(&self.filter) && others / HEAVY >= own.max(1)
+    }
+}
+
+/// Whether only rows with certain values pass: of most columns few have them.
+fn asks_for_a_value(filter: &Filter) -> bool {
+    match filter {
+        Filter::Compare { op, .. } => *op == Comparison::Equal,
+        Filter::And(all) => all.iter().any(asks_for_a_value),
+        Filter::Or(all) => all.iter().all(asks_for_a_value),
+        Filter::IsNull(_) | Filter::Not(_) => false,
+    }
 }
 
 /// The file must be what its entry says: as many rows, and the table's first columns exactly (columns added later are not in it).
@@ -204,33 +245,4 @@ fn fit(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowErro
     };
     let columns = schema.fields().iter().map(column).collect();
     RecordBatch::try_new_with_options(schema.clone(), columns, &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())))
-}
-
-/// Statistics of row groups, from the footer.
-struct GroupBounds<'a> {
-    file: &'a DataFile,
-    schema: &'a Schema,
-    metadata: &'a ParquetMetaData,
-}
-
-impl GroupBounds<'_> {
-    fn get(&self, column: &str, group: usize) -> Option<Bounds> {
-        let field = self.schema.field_with_name(column).ok()?;
-        let group = self.metadata.row_groups().get(group)?;
-        // Only the version object knows that there is no NaN.
-        let trusted = |statistics: &crate::stats::ColumnStatistics| statistics.column == column && statistics.min.is_some();
-        if !is_orderable(field.data_type()) || (is_float(field.data_type()) && !self.file.statistics.iter().any(trusted)) {
-            return None;
-        }
-        let converter = StatisticsConverter::try_new(column, self.schema, self.metadata.file_metadata().schema_descr()).ok()?;
-        let converter = converter.with_missing_null_counts_as_zero(false);
-        let known = |bound: ArrayRef| (bound.len() == 1 && bound.is_valid(0)).then_some(bound);
-        let nulls = converter.row_group_null_counts([group]).ok()?;
-        Some(Bounds {
-            min: converter.row_group_mins([group]).ok().and_then(known),
-            max: converter.row_group_maxes([group]).ok().and_then(known),
-            nulls: nulls.iter().next().flatten(),
-            rows: u64::try_from(group.num_rows()).ok()?,
-        })
-    }
 }

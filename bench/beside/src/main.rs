@@ -16,6 +16,7 @@ use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use futures::{StreamExt, TryStreamExt};
 use headwater::store::{Partition, Scan};
 use headwater::{Catalog, Snapshot};
+#[cfg(feature = "lance")]
 use lance::dataset::builder::DatasetBuilder;
 use parquet::arrow::ParquetRecordBatchStreamBuilder;
 use tempfile::TempDir;
@@ -96,6 +97,7 @@ async fn raw_parquet(files: &[String]) -> usize {
     tasks.join_all().await.into_iter().sum()
 }
 
+#[cfg(feature = "lance")]
 async fn raw_lance(folder: &str, version: u64) -> usize {
     let dataset = DatasetBuilder::from_uri(folder).with_version(version).load().await.unwrap();
     let mut scanner = dataset.scan();
@@ -171,7 +173,13 @@ async fn main() {
         }
     }
 
-    let (catalog, snapshot) = place(&folder, "lance", rows).await;
+    #[cfg(feature = "lance")]
+    beside_lance(&folder, rows, rounds).await;
+}
+
+#[cfg(feature = "lance")]
+async fn beside_lance(folder: &TempDir, rows: i64, rounds: usize) {
+    let (catalog, snapshot) = place(folder, "lance", rows).await;
     let address = catalog.store().address(&snapshot.table("t").unwrap().pin).unwrap();
     let dataset = folder.path().join("lance").join(&address.path).display().to_string();
     pair("scan: lance", rounds, || ours(&snapshot), || raw_lance(&dataset, address.version)).await;

@@ -8,6 +8,7 @@ mod damage;
 mod difference;
 mod fixture;
 mod mutate;
+mod pages;
 mod rebase;
 mod scan;
 mod types;

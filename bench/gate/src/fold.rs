@@ -56,7 +56,7 @@ impl Entry {
 
 /// Grows a journal, and folds it at each depth.
 pub(super) async fn measure(place: &Place, depths: &[u64], told: &(dyn Fn(News) + Sync)) -> Result<Vec<Point>> {
-    let meter = place.meter().await?;
+    let meter = place.meter(None).await?;
     let plain = place.open("fold")?.objects;
     let counted: Arc<dyn ObjectStore> = Arc::new(TapObjects::new(place.open_counted("fold", &meter)?.objects, meter.tap.clone()));
     let (mut points, mut written) = (Vec::new(), 0);

@@ -16,7 +16,7 @@ use headwater_conformance::tap::{TapAuthority, TapObjects};
 use super::error::{Error, Result};
 use super::meter::Meter;
 use super::place::Place;
-use super::plan::{EQUAL, Layout, Phase, Subject};
+use super::plan::{EQUAL, Layout, Phase, Subject, threads};
 
 /// Commits under way at once while a catalog grows unmeasured, if it has that many tables.
 const GROWING: usize = 16;
@@ -68,7 +68,7 @@ impl<'a> Lake<'a> {
             Ok(())
         });
         created.await.map_err(failed())?;
-        let meter = place.meter().await?;
+        let meter = place.meter(threads(&subject.store)).await?;
         let session = counted(place, subject, between, &meter)?;
         let (writer, reader) = (open(session.clone()).await?, open(counted(place, subject, between, &meter)?).await?);
         Ok(Self { place, subject, between, meter, plain, grower, writer, reader, session })

@@ -30,12 +30,14 @@ use super::News;
 use super::error::{Error, Result};
 use super::operations::Point;
 use super::place::Place;
+use super::plan;
 
 /// Tables that commits go to, one each, in turn.
 const TABLES: u64 = super::fold::TABLES as u64;
 /// The scheme under which Lance finds the place.
 const SCHEME: &str = "control";
-const PARALLEL_REQUESTS: usize = 64;
+/// More than it ever asks for at once: what it waits for shall be its own doing.
+const PARALLEL_REQUESTS: usize = 4_096;
 
 /// How the table is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +68,7 @@ pub(super) struct Measured {
 /// Grows a manifest and measures it at each depth.
 pub(super) async fn measure(place: &Place, kept: Kept, depths: &[u64], told: &(dyn Fn(News) + Sync)) -> Result<Measured> {
     let folder = format!("manifest-{}", if kept == Kept::AsWritten { "w" } else { "c" });
-    let meter = place.meter().await?;
+    let meter = place.meter(plan::threads("lance")).await?;
     let ordered = place.authority() == "s3";
     let plain = place.open(&folder)?.objects;
     let counted: Arc<dyn ObjectStore> = Arc::new(TapObjects::new(place.open_counted(&folder, &meter)?.objects, meter.tap.clone()));
@@ -85,7 +87,7 @@ pub(super) async fn measure(place: &Place, kept: Kept, depths: &[u64], told: &(d
         }
         let what = format!("the lookup in a manifest of {depth} commits");
         let lookup = async { current(&open(session(&counted, ordered)).await?).await };
-        let (heads, sample) = meter.count(&what, lookup).await?;
+        let (heads, sample) = meter.measure(&what, lookup).await?;
         expect(&what, &heads, seq)?;
         measured.lookup.push(Point { depth: *depth, seq, sample });
         let mut warm = open(session(&counted, ordered)).await?;
@@ -93,7 +95,7 @@ pub(super) async fn measure(place: &Place, kept: Kept, depths: &[u64], told: &(d
         current(&warm).await?;
         seq += 1;
         let what = format!("a commit to a manifest of {depth} commits");
-        let ((), sample) = meter.count(&what, publish(&mut warm, seq)).await?;
+        let ((), sample) = meter.measure(&what, publish(&mut warm, seq)).await?;
         measured.publish.push(Point { depth: *depth, seq, sample });
         grower = open(session(&plain, ordered)).await?;
         expect(&what, &current(&grower).await?, seq)?;

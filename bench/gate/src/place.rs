@@ -113,13 +113,14 @@ impl Place {
         matches!(self.kind, Kind::Folder { .. })
     }
 
-    /// Counters for one catalog's processes.
-    pub(super) async fn meter(&self) -> Result<Meter> {
-        Ok(Meter::new(match &self.kind {
+    /// Counters for one catalog's processes, whose store may compute on threads of this name.
+    pub(super) async fn meter(&self, threads: Option<&'static str>) -> Result<Meter> {
+        let outside = match &self.kind {
             Kind::Folder { .. } => Outside::Nowhere,
             Kind::Loopback { server, bucket } => Outside::Loopback(Arc::new(Wire::new(bucket)), Proxy::before(server).await?),
             Kind::Remote { location } => Outside::Connector(Arc::new(Wire::new(location.url.host_str().unwrap_or_default()))),
-        }))
+        };
+        Ok(Meter::new(outside, threads))
     }
 
     /// The backend of one catalog here, past every counter.

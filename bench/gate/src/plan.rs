@@ -9,6 +9,11 @@ pub const STORES: &[&str] = &[
     "lance",
 ];
 
+/// The name of the threads that a store's library computes on, if it does not where it is called.
+pub(super) fn threads(store: &str) -> Option<&'static str> {
+    (store == "lance").then_some("lance-cpu")
+}
+
 /// Journal entries in the head's tail where depths are compared: enough that every table measured was written since the last spill, and room
 /// for what is measured.
 pub const EQUAL: usize = 16;

@@ -6,11 +6,13 @@
 //! Round trips are exact, and no clock of the machine decides: on a local disk every request takes one unit of a clock that only moves when
 //! nothing else can (tokio's paused one), so the time an operation takes is its round trips. On a loopback server the proxy holds all that
 //! arrives until everything the client has under way is there and the client does nothing more; then it lets all of it go at once, and the
-//! number of times it does is the number of round trips. On a server far away the disjoint stages are counted. A busy machine can only make a
-//! stage into two, never two into one.
+//! number of times it does is the number of round trips. Where a store computes on threads of its own, whatever is counted on, requests are
+//! held until these threads rest, too. On a server far away the disjoint stages are counted. A busy machine can only make a stage into two,
+//! never two into one.
 
 #[cfg(test)]
 mod tests;
+mod threads;
 mod totals;
 
 use std::collections::BTreeMap;
@@ -24,6 +26,7 @@ use headwater_conformance::tap::{self, Tap};
 use serde::Serialize;
 use tokio::time::Instant;
 
+use self::threads::resting;
 use self::totals::{Totals, is_control_key, is_page, retried};
 use crate::error::{Error, Result};
 use crate::wire::Wire;
@@ -93,18 +96,27 @@ pub(super) enum Outside {
 pub(super) struct Meter {
     pub(super) tap: Arc<Tap>,
     pub(super) outside: Outside,
+    /// The name of the threads its store computes on, beside the runtime's own.
+    threads: Option<&'static str>,
 }
 
 impl Meter {
-    pub(super) fn new(outside: Outside) -> Self {
-        let latency = if matches!(outside, Outside::Nowhere) { LATENCY } else { Duration::ZERO };
-        Self { tap: Tap::with_latency(latency), outside }
+    pub(super) fn new(outside: Outside, threads: Option<&'static str>) -> Self {
+        let by_the_clock = matches!(outside, Outside::Nowhere) && threads.is_none();
+        let latency = if by_the_clock { LATENCY } else { Duration::ZERO };
+        Self { tap: Tap::with_latency(latency), outside, threads }
     }
 
     /// Does something, and counts what it asks for.
     pub(super) async fn measure<T>(&self, what: &str, work: impl Future<Output = Result<T>>) -> Result<(T, Sample)> {
         self.tap.clear();
         let (done, round_trips) = match &self.outside {
+            Outside::Nowhere if self.threads.is_some() => {
+                self.tap.hold();
+                let (done, rounds) = self.in_rounds(work, &Holding::Tap(&self.tap)).await;
+                self.tap.let_go();
+                (done?, rounds)
+            }
             Outside::Nowhere => {
                 let begun = Instant::now();
                 let done = work.await?;
@@ -114,7 +126,7 @@ impl Meter {
                 wire.clear();
                 proxy.clear();
                 let held = proxy.inject(Rule::new(Fault::Hold));
-                let (done, rounds) = in_rounds(work, &held, wire).await;
+                let (done, rounds) = self.in_rounds(work, &Holding::Proxy(&held, wire)).await;
                 proxy.heal();
                 held.release().await?;
                 (done?, rounds)
@@ -130,27 +142,6 @@ impl Meter {
             count_hidden(&wire.requests(), &mut sample);
         }
         self.compare(what, &requests, &sample)?;
-        Ok((done, sample))
-    }
-
-    /// Does something whose library computes on threads of its own, and counts what it asks for. From outside nobody can tell when such a client
-    /// only waits, so that its round trips are its disjoint stages, of which a busy machine makes more.
-    #[cfg(feature = "lance")]
-    pub(super) async fn count<T>(&self, what: &str, work: impl Future<Output = Result<T>>) -> Result<(T, Sample)> {
-        self.tap.clear();
-        if let Outside::Loopback(wire, _) | Outside::Connector(wire) = &self.outside {
-            wire.clear();
-        }
-        if let Outside::Loopback(_, proxy) = &self.outside {
-            proxy.clear();
-        }
-        let done = work.await?;
-        let requests = self.tap.requests();
-        let mut sample = sample(&requests, tap::stages(&requests))?;
-        if let Outside::Loopback(wire, _) | Outside::Connector(wire) = &self.outside {
-            count_hidden(&wire.requests(), &mut sample);
-        }
-        self.agree(what, &requests, &sample)?;
         Ok((done, sample))
     }
 
@@ -177,6 +168,30 @@ impl Meter {
         }
         let problem = format!("{round_trips} round trips were counted, but with each request delayed it took {times} times the delay");
         Err(Error::untrusted(what, problem))
+    }
+
+    /// Runs work whose requests are held, letting go all of them whenever the client can do nothing but wait. Returns how often.
+    async fn in_rounds<T>(&self, work: impl Future<Output = Result<T>>, holding: &Holding<'_>) -> (Result<T>, usize) {
+        let mut work = std::pin::pin!(work);
+        let (mut rounds, mut quiet, mut turns, mut before) = (0, 0, 0, 0);
+        loop {
+            tokio::select! {
+                done = &mut work => return (done, rounds),
+                () = tokio::time::sleep(Duration::from_millis(1)) => {}
+            }
+            let (holds, under_way) = holding.holds();
+            let waits = holds > 0 && holds == under_way && holds == before && self.threads.is_none_or(resting);
+            turns += 1;
+            quiet = if waits { quiet + 1 } else { 0 };
+            before = holds;
+            if quiet >= QUIET || (holds > 0 && turns >= PATIENCE) {
+                rounds += 1;
+                (quiet, turns, before) = (0, 0, 0);
+                if let Err(error) = holding.release().await {
+                    return (Err(error), rounds);
+                }
+            }
+        }
     }
 
     /// Whether all counters have seen the same requests.
@@ -247,26 +262,27 @@ fn count_hidden(wire: &[Request], sample: &mut Sample) {
     sample.retries = retried.len();
 }
 
-/// Runs work whose requests the proxy holds, letting go all of them whenever the client can do nothing but wait. Returns how often.
-async fn in_rounds<T>(work: impl Future<Output = Result<T>>, held: &Injected, wire: &Wire) -> (Result<T>, usize) {
-    let mut work = std::pin::pin!(work);
-    let (mut rounds, mut quiet, mut turns, mut before) = (0, 0, 0, 0);
-    loop {
-        tokio::select! {
-            done = &mut work => return (done, rounds),
-            () = tokio::time::sleep(Duration::from_millis(1)) => {}
+/// Who holds requests.
+enum Holding<'a> {
+    Proxy(&'a Injected, &'a Wire),
+    Tap(&'a Tap),
+}
+
+impl Holding<'_> {
+    /// Requests that are held, and those under way at the client.
+    fn holds(&self) -> (usize, usize) {
+        match self {
+            Self::Proxy(held, wire) => (held.held(), wire.under_way()),
+            Self::Tap(tap) => (tap.held(), tap.under_way()),
         }
-        let (holds, under_way) = (held.held(), wire.under_way());
-        turns += 1;
-        quiet = if holds > 0 && holds == under_way && holds == before { quiet + 1 } else { 0 };
-        before = holds;
-        if quiet >= QUIET || (holds > 0 && turns >= PATIENCE) {
-            rounds += 1;
-            (quiet, turns, before) = (0, 0, 0);
-            if let Err(error) = held.release().await {
-                return (Err(error.into()), rounds);
-            }
+    }
+
+    async fn release(&self) -> Result<()> {
+        match self {
+            Self::Proxy(held, _) => drop(held.release().await?),
+            Self::Tap(tap) => tap.release(),
         }
+        Ok(())
     }
 }
 

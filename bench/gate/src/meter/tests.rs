@@ -13,7 +13,7 @@ use crate::place::Place;
 /// A bucket with one object, the counters before it, and a client below the tap.
 async fn bucket() -> (Place, Meter, Arc<dyn ObjectStore>) {
     let place = Place::loopback().unwrap();
-    let meter = place.meter().await.unwrap();
+    let meter = place.meter(None).await.unwrap();
     let OpenedBackend { objects, .. } = place.open_counted("c", &meter).unwrap();
     place.open("c").unwrap().objects.put(&Path::from("one"), "one".into()).await.unwrap();
     (place, meter, objects)

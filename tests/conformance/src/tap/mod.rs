@@ -3,7 +3,8 @@
 //! A backend in memory answers without ever yielding, so that requests issued side by side would follow each other. Each request therefore
 //! lets the others of its process go first between its begin and the backend: what nobody waits for overlaps, on every backend. A tap with a
 //! latency ([`Tap::with_latency`]) does that by time: in a runtime whose clock is paused, all that is issued before anybody waits overlaps for
-//! certain, and the time an operation takes is its number of round trips.
+//! certain, and the time an operation takes is its number of round trips. A tap that holds ([`Tap::hold`]) does it by what its caller knows: all
+//! that is held when nothing more can come is let go together.
 
 mod authority;
 mod objects;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headwater_core::{Error, ErrorKind};
+use tokio::sync::watch;
 
 pub use authority::TapAuthority;
 pub use objects::TapObjects;
@@ -62,6 +64,8 @@ struct State {
     dead: bool,
     fired: bool,
     latency: Option<Duration>,
+    /// Requests wait for a release while there is one.
+    releases: Option<watch::Sender<()>>,
 }
 
 /// The error of a process that is dead.
@@ -108,9 +112,44 @@ impl Tap {
         Arc::new(tap)
     }
 
+    /// From now on each request waits for a release before it reaches the backend.
+    pub fn hold(&self) {
+        self.state().releases = Some(watch::Sender::new(()));
+    }
+
+    /// Requests that wait for a release.
+    pub fn held(&self) -> usize {
+        self.state().releases.as_ref().map_or(0, watch::Sender::receiver_count)
+    }
+
+    /// Requests that have begun and not ended.
+    pub fn under_way(&self) -> usize {
+        self.state().requests.iter().filter(|request| request.span.end == u64::MAX).count()
+    }
+
+    /// Lets go of what is held, all together.
+    pub fn release(&self) {
+        if let Some(releases) = &mut self.state().releases {
+            *releases = watch::Sender::new(());
+        }
+    }
+
+    /// Lets go of what is held and holds no more.
+    pub fn let_go(&self) {
+        self.state().releases = None;
+    }
+
     /// Lets what this request does not wait for begin.
     async fn let_others_begin(&self) {
-        let latency = self.state().latency;
+        let (latency, held) = {
+            let state = self.state();
+            (state.latency, state.releases.as_ref().map(watch::Sender::subscribe))
+        };
+        if let Some(mut held) = held {
+            // The sender goes with the release.
+            let _released = held.changed().await;
+            return;
+        }
         match latency {
             // A sleep of no length would still last until the timer's next tick.
             Some(latency) if !latency.is_zero() => tokio::time::sleep(latency).await,

@@ -97,3 +97,34 @@ async fn who_was_under_way_at_the_death_learns_nothing() {
     assert!(first.is_err() && second.is_err());
     assert!(objects.inner().head(&a).await.is_ok() && objects.inner().head(&b).await.is_ok());
 }
+
+#[tokio::test]
+async fn what_is_held_is_let_go_together() {
+    let tap = Tap::new();
+    let objects = tapped(&tap).1;
+    tap.hold();
+    let (a, b, c) = (Path::from("a"), Path::from("b"), Path::from("c"));
+    let chain = async {
+        objects.put(&a, "1".into()).await?;
+        objects.put(&b, "2".into()).await
+    };
+    let mut work = std::pin::pin!(futures::future::join(chain, objects.put(&c, "3".into())));
+    let mut rounds = Vec::new();
+    let (chained, single) = loop {
+        tokio::select! {
+            biased;
+            done = &mut work => break done,
+            // Nothing moves by itself.
+            () = tokio::task::yield_now() => {}
+        }
+        rounds.push((tap.held(), tap.under_way()));
+        tap.release();
+    };
+    assert!(chained.is_ok() && single.is_ok());
+    rounds.dedup();
+    assert_eq!((rounds, tap.requests().len(), tap.stages()), (vec![(2, 2), (1, 1)], 3, 2), "{}", render(&tap.requests()));
+    tap.hold();
+    tap.let_go();
+    objects.put(&Path::from("d"), "4".into()).await.unwrap();
+    assert_eq!((tap.held(), tap.under_way()), (0, 0));
+}

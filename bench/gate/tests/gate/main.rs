@@ -8,17 +8,20 @@ mod seeded;
 use std::sync::Arc;
 
 use headwater_gate::budget::Law;
-use headwater_gate::plan::{Layout, Phase, Plan, Subject};
+use headwater_gate::plan::{Layout, Phase, Plan, STORES, Subject};
 use headwater_gate::report::{CellReport, Report, Verdict};
 use headwater_gate::{Between, Gate, News, Place, page, table};
 use tokio::sync::watch;
 
 use self::seeded::{Fault, Seeded};
 
+fn subject(store: &str, width: usize, layouts: &[Layout], phases: &[Phase], depths: &[u64]) -> Subject {
+    Subject { store: store.to_owned(), width, layouts: layouts.to_vec(), depths: depths.to_vec(), phases: phases.to_vec() }
+}
+
 fn plan(width: usize, layouts: &[Layout], phases: &[Phase], depths: &[u64]) -> Plan {
-    let subject =
-        Subject { store: "parquet".to_owned(), width, layouts: layouts.to_vec(), depths: depths.to_vec(), phases: phases.to_vec() };
-    Plan { form: "test".to_owned(), subjects: vec![subject], fold: depths.to_vec(), manifest: Vec::new() }
+    let subjects = vec![subject("parquet", width, layouts, phases, depths)];
+    Plan { form: "test".to_owned(), subjects, fold: depths.to_vec(), manifest: Vec::new() }
 }
 
 fn report(gate: &Gate, place: Place) -> Report {
@@ -46,25 +49,32 @@ fn every_curve_of_a_catalog_is_flat_and_the_control_grows() {
     assert_eq!(carried, serde_json::to_value(&report).unwrap());
 }
 
-/// A ceiling above what is right would hide a request more. Only how commits at once share swaps is not known beforehand.
+/// A ceiling above what is right would hide a request more. Only how commits at once share swaps is not known beforehand, and how many bytes Lance
+/// takes for a number.
 #[test]
 fn every_ceiling_of_a_flat_cost_is_what_it_costs() {
-    let both = [Phase::Equal, Phase::Full];
-    let subjects = [(1, vec![Layout::AsWritten]), (1, vec![Layout::Maintained]), (10, vec![Layout::AsWritten, Layout::Maintained])];
+    let (written, maintained, both) = ([Layout::AsWritten], [Layout::Maintained], [Layout::AsWritten, Layout::Maintained]);
+    let catalogs: [(usize, &[Layout]); 4] = [(1, &written), (1, &maintained), (10, &both), (100, &both)];
     let mut plan = plan(1, &[], &[], &[20, 80]);
-    plan.subjects = subjects.iter().flat_map(|(width, layouts)| self::plan(*width, layouts, &both, &[20, 80]).subjects).collect();
-    plan.subjects.extend(self::plan(100, &[Layout::AsWritten, Layout::Maintained], &both, &[20, 80]).subjects);
+    plan.subjects = STORES
+        .iter()
+        .flat_map(|store| catalogs.map(|(width, layouts)| subject(store, width, layouts, &[Phase::Equal, Phase::Full], &[20, 80])))
+        .collect();
     let report = report(&Gate::new(plan), Place::temporary().unwrap());
     assert!(report.ok, "{}", table::text(&report));
     let ids: std::collections::BTreeSet<&str> = report.cells.iter().map(|cell| cell.id.as_str()).collect();
     assert_eq!(ids.len(), report.cells.len(), "two curves have one name");
     let mut loose = Vec::new();
     for cell in report.cells.iter().filter(|cell| (cell.operation.as_str(), cell.access.as_str()) != ("commit", "8 at once")) {
-        for metric in cell.metrics.iter().filter(|metric| metric.law == Law::Flat && metric.budget != Some(metric.max)) {
-            loose.push(format!(
-                "{}: {} {} of at most {}, its budget is {:?}",
-                cell.id, metric.plane, metric.name, metric.max, metric.budget
-            ));
+        for metric in cell.metrics.iter().filter(|metric| metric.law == Law::Flat) {
+            let varies = cell.store == "lance" && (metric.plane, metric.name) == ("data", "bytes");
+            let above = metric.budget.map(|budget| budget - metric.max);
+            if !above.is_some_and(|above| above == 0.0 || (varies && (0.0..=48.0).contains(&above))) {
+                loose.push(format!(
+                    "{}: {} {} of at most {}, its budget is {:?}",
+                    cell.id, metric.plane, metric.name, metric.max, metric.budget
+                ));
+            }
         }
     }
     assert!(loose.is_empty(), "{}", loose.join("\n"));
@@ -73,10 +83,12 @@ fn every_ceiling_of_a_flat_cost_is_what_it_costs() {
 /// On a real server every count is made three times over, and round trips are confirmed by the clock.
 #[test]
 fn all_counters_agree_on_a_real_server() {
-    let gate = Gate::new(plan(10, &[Layout::AsWritten, Layout::Maintained], &[Phase::Equal], &[20, 80]));
-    let report = report(&gate, Place::loopback().unwrap());
+    let both = [Layout::AsWritten, Layout::Maintained];
+    let mut plan = plan(10, &[], &[], &[20, 80]);
+    plan.subjects = STORES.iter().map(|store| subject(store, 10, &both, &[Phase::Equal], &[20, 80])).collect();
+    let report = report(&Gate::new(plan), Place::loopback().unwrap());
     assert!(report.ok, "{}", table::text(&report));
-    assert_eq!(report.confirmed.len(), 4, "{:?}", report.confirmed);
+    assert_eq!(report.confirmed.len(), 4 * STORES.len(), "{:?}", report.confirmed);
     assert!(report.confirmed.iter().all(|one| one.round_trips == one.times_the_delay && one.round_trips > 0));
 }
 

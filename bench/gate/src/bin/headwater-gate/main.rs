@@ -32,8 +32,8 @@ struct Arguments {
     /// Without a URL: only this place.
     #[arg(long, conflicts_with = "url")]
     only: Option<Only>,
-    /// Only this data store; may be said several times.
-    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(STORES), default_value = "parquet")]
+    /// Only this data store; may be said several times. Else all of this build.
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(STORES), hide_default_value = true, default_values_t = STORES.iter().map(ToString::to_string))]
     store: Vec<String>,
     /// Only catalogs of so many tables (1, 10, 100); may be said several times.
     #[arg(long)]

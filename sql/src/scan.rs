@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Statistics, internal_err};
-use datafusion::error::Result as Planned;
+use datafusion::error::{DataFusionError, Result as Planned};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -15,7 +16,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
 use headwater_core::store::{Partition, Scan};
 use headwater_core::{Error, Result};
 use tokio::sync::OnceCell;
@@ -26,7 +27,8 @@ use crate::table::{SnapshotTable, count, statistics};
 /// Fewer bytes than this are not worth a task of their own.
 const TASK_BYTES: u64 = 16 << 20;
 
-/// Store partitions that one task reads at once, so that many small files do not wait for each other: at most so many, and so many bytes.
+/// Store partitions that one task begins before it has read the one it is at, so that none waits for its first bytes: one, and of many small ones
+/// at most so many, and so many bytes.
 const AHEAD: u64 = 8;
 const AHEAD_BYTES: u64 = 16 << 20;
 
@@ -116,7 +118,7 @@ impl ExecutionPlan for SnapshotScan {
         let description = table.description();
         let each = description.bytes / description.files.max(1);
         let ahead = match limit {
-            Some(_) => 1,
+            Some(_) => 0,
             None => count((AHEAD_BYTES / each.max(1)).clamp(1, AHEAD)),
         };
         let begun = async move {
@@ -124,7 +126,7 @@ impl ExecutionPlan for SnapshotScan {
             let mine: Vec<_> = all.iter().skip(task).step_by(tasks).map(|partition| (partition.open)()).collect();
             Ok::<_, Error>(in_turn(mine, ahead))
         };
-        let batches = futures::stream::once(begun).try_flatten().map_err(to_datafusion);
+        let batches = futures::stream::once(begun.map_err(to_datafusion)).try_flatten();
         let batches = RecordBatchStreamAdapter::new(self.schema(), batches);
         let metrics = BaselineMetrics::new(&self.metrics, task);
         Ok(Box::pin(LimitStream::new(Box::pin(batches), 0, limit, metrics)))
@@ -147,11 +149,14 @@ impl ExecutionPlan for SnapshotScan {
     }
 }
 
-/// One stream after the other, with the first batches of so many fetched at once.
-fn in_turn(streams: Vec<BoxStream<'static, Result<RecordBatch>>>, ahead: usize) -> BoxStream<'static, Result<RecordBatch>> {
-    let begun = futures::stream::iter(streams).map(|mut stream| async move {
+/// One stream after the other, with the first batches of so many fetched meanwhile.
+fn in_turn(streams: Vec<BoxStream<'static, Result<RecordBatch>>>, ahead: usize) -> BoxStream<'static, Planned<RecordBatch>> {
+    let begin = |mut stream: BoxStream<'static, Result<RecordBatch>>| async move {
         let first = stream.next().await;
-        futures::stream::iter(first).chain(stream)
-    });
-    begun.buffered(ahead).flatten().boxed()
+        futures::stream::iter(first).chain(stream).map_err(to_datafusion)
+    };
+    // Tasks of their own: nobody asks them while the batches of the one before are taken.
+    let begun = futures::stream::iter(streams).map(move |stream| SpawnedTask::spawn(begin(stream)));
+    let begun = begun.buffered(ahead + 1).map(|begun| begun.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))));
+    begun.try_flatten().boxed()
 }

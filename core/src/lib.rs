@@ -31,6 +31,7 @@ pub mod store;
 mod tombstones;
 mod transaction;
 pub mod verify;
+pub mod views;
 
 pub use branch::Branch;
 pub use catalog::{Catalog, Parts, RetryPolicy};

@@ -1,18 +1,23 @@
 //! Queries by their text.
 
+use std::any::Any;
 use std::sync::Arc;
 
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::utils::quote_identifier;
+use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::TableReference;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::store::Rows;
+use headwater_core::views::{convert, plain};
 use headwater_core::{Error, Result, Snapshot};
 
 use crate::catalog::{CATALOG, SnapshotCatalog};
 use crate::error::from_datafusion;
+use crate::table::SnapshotTable;
 
 /// A DataFusion session whose default catalog is this snapshot, and whose default schema is its branch. No request.
 ///
@@ -32,6 +37,8 @@ pub fn context(snapshot: &Snapshot) -> SessionContext {
 /// It is planned when this returns; rows are read as the stream is polled, by several tasks at once, and dropping the stream stops them. What
 /// it holds in memory is up to the query: a sort or a join of large tables takes much, and spills to temporary files.
 ///
+/// Text comes as `Utf8` and bytes as `Binary`, although DataFusion works on views of them, unless a table that is read has views itself.
+///
 /// Requests: at most 1 for each table named; those of the scans when the stream is polled.
 ///
 /// Errors: `InvalidInput` for a query that is not right, names what the snapshot does not have, or does more than read, and then nothing has
@@ -39,9 +46,30 @@ pub fn context(snapshot: &Snapshot) -> SessionContext {
 pub async fn query(snapshot: &Snapshot, text: &str) -> Result<Rows> {
     let context = context(snapshot);
     let plan = plan(&context.state(), snapshot, text).await.map_err(|error| error.during("plan query"))?;
+    let keeps_views = reads_views(&plan);
     let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
     let stream = frame.execute_stream().await.map_err(from_datafusion)?;
-    Ok(Rows { schema: stream.schema(), batches: stream.map_err(from_datafusion).boxed() })
+    if keeps_views {
+        return Ok(Rows { schema: stream.schema(), batches: stream.map_err(from_datafusion).boxed() });
+    }
+    let schema = plain(&stream.schema());
+    let to = schema.clone();
+    Ok(Rows { schema, batches: stream.map(move |batch| convert(&batch.map_err(from_datafusion)?, &to)).boxed() })
+}
+
+/// Whether a table that is read has views itself. Where none has, an answer's are DataFusion's doing.
+fn reads_views(plan: &LogicalPlan) -> bool {
+    let mut found = false;
+    let looked = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(table) = source_as_provider(&scan.source)
+            && (table.as_ref() as &dyn Any).downcast_ref::<SnapshotTable>().is_some_and(SnapshotTable::has_views)
+        {
+            found = true;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    looked.is_ok() && found
 }
 
 async fn plan(state: &SessionState, snapshot: &Snapshot, text: &str) -> Result<LogicalPlan> {

@@ -16,6 +16,7 @@ use datafusion::physical_plan::filter::FilterExecBuilder;
 use headwater_core::Snapshot;
 use headwater_core::filter::Filter;
 use headwater_core::store::{Description, Partition, Scan};
+use headwater_core::views::{has_views, viewed};
 
 use crate::filter::pushed;
 use crate::scan::SnapshotScan;
@@ -26,12 +27,21 @@ pub(crate) struct SnapshotTable {
     snapshot: Snapshot,
     key: String,
     description: Description,
+    /// The table's, with views: what DataFusion works on best.
+    schema: SchemaRef,
 }
 
 impl SnapshotTable {
     /// At most 1 request.
     pub(crate) async fn open(snapshot: &Snapshot, key: &str) -> headwater_core::Result<Self> {
-        Ok(Self { snapshot: snapshot.clone(), key: key.to_owned(), description: snapshot.describe(key).await? })
+        let description = snapshot.describe(key).await?;
+        let schema = viewed(&description.schema);
+        Ok(Self { snapshot: snapshot.clone(), key: key.to_owned(), description, schema })
+    }
+
+    /// Whether the table itself has views.
+    pub(crate) fn has_views(&self) -> bool {
+        has_views(&self.description.schema)
     }
 
     pub(crate) fn description(&self) -> &Description {
@@ -52,7 +62,7 @@ impl SnapshotTable {
 #[async_trait]
 impl TableProvider for SnapshotTable {
     fn schema(&self) -> SchemaRef {
-        self.description.schema.clone()
+        self.schema.clone()
     }
 
     fn table_type(&self) -> TableType {
@@ -67,10 +77,10 @@ impl TableProvider for SnapshotTable {
         conditions: &[Expr],
         limit: Option<usize>,
     ) -> Planned<Arc<dyn ExecutionPlan>> {
-        let table = &self.description.schema;
+        let table = &self.schema;
         let (mut filters, mut rest) = (Vec::new(), Vec::new());
         for condition in conditions {
-            let pushed = pushed(condition, table);
+            let pushed = pushed(condition, &self.description.schema);
             // DataFusion applies none of them again, not even one that it wrote otherwise since it asked.
             if pushed.as_ref().is_none_or(|pushed| !pushed.exact) {
                 rest.push(condition.clone());
@@ -82,7 +92,7 @@ impl TableProvider for SnapshotTable {
         let scan = |columns: Option<&Vec<usize>>, limit: Option<usize>| -> Planned<SnapshotScan> {
             let schema = columns.map_or_else(|| Ok(table.clone()), |columns| table.project(columns).map(Arc::new))?;
             let columns = columns.map(|_| schema.fields().iter().map(|field| field.name().clone()).collect());
-            let scan = Scan { columns, filter: filter.clone(), limit: limit.map(|limit| limit as u64) };
+            let scan = Scan { columns, filter: filter.clone(), limit: limit.map(|limit| limit as u64), views: true };
             Ok(SnapshotScan::new(self.clone(), scan, schema, most))
         };
         let Some(rest) = conjunction(rest) else { return Ok(Arc::new(scan(projection, limit)?)) };

@@ -28,7 +28,7 @@ pub(crate) async fn run(args: Read, common: &Common) -> Result<(), Failure> {
         (true, Some(_), None) => Some(shown as u64),
         (_, _, limit) => limit,
     };
-    let scan = Scan { columns: args.columns.clone(), filter, limit };
+    let scan = Scan { columns: args.columns.clone(), filter, limit, ..Scan::default() };
     let partitions = snapshot.scan(key, &scan).await?;
     let schema = match (partitions.first(), &scan.columns) {
         (Some(partition), _) => partition.schema.clone(),

@@ -27,7 +27,8 @@ impl Shared {
             Base::Staged(staged) => staged.scan(scan).await?,
         };
         if !batches.is_empty() {
-            partitions.push(memory(&schema, &batches, scan).map_err(|error| error.at("table", key).during("scan"))?);
+            let memory = memory(&schema, &batches, scan).map_err(|error| error.at("table", key).during("scan"))?;
+            partitions.extend(scan.converted(vec![memory]));
         }
         Ok(partitions)
     }

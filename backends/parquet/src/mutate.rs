@@ -94,7 +94,7 @@ impl Changing<'_> {
         let columns = filter.columns().into_iter().map(str::to_owned).collect::<Vec<_>>();
         // A filter that reads nothing needs a column to count by.
         let columns = if columns.is_empty() { vec![self.version.schema.field(0).name().clone()] } else { columns };
-        let scan = Scan { columns: Some(columns), filter: Some(filter.clone()), limit: None };
+        let scan = Scan { columns: Some(columns), filter: Some(filter.clone()), ..Scan::default() };
         let counted = self.candidates(&scan).await?.into_iter().map(|file| async {
             let rows = self.rows(file.clone(), &scan)?;
             let rows = rows.try_fold(0_u64, |sum, batch| std::future::ready(Ok(sum + batch.num_rows() as u64))).await?;
@@ -107,7 +107,7 @@ impl Changing<'_> {
     /// The files with rows of these keys, and the keys' places among the incoming rows.
     async fn find(&self, incoming: &Incoming) -> Result<Vec<(DataFile, Vec<usize>)>> {
         let Some(filter) = incoming.range()? else { return Ok(Vec::new()) };
-        let scan = Scan { columns: Some(incoming.key().to_vec()), filter: Some(filter), limit: None };
+        let scan = Scan { columns: Some(incoming.key().to_vec()), filter: Some(filter), ..Scan::default() };
         let searched = self.candidates(&scan).await?.into_iter().map(|file| async {
             let (mut found, mut rows) = (Vec::new(), self.rows(file.clone(), &scan)?);
             while let Some(batch) = rows.try_next().await? {

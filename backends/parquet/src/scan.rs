@@ -11,6 +11,7 @@ use headwater_core::Result;
 use headwater_core::filter::{Comparison, Filter};
 use headwater_core::schema::project;
 use headwater_core::store::{Partition, Scan};
+use headwater_core::views::{viewed, viewed_filter};
 use parquet::arrow::arrow_reader::{ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, RowFilter};
 use parquet::arrow::{ParquetRecordBatchStreamBuilder, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
@@ -35,15 +36,17 @@ pub(crate) struct Plan {
     objects: Objects,
     settings: Settings,
     table: SchemaRef,
+    views: bool,
     /// The asked columns, in the asked order.
     output: SchemaRef,
     filter: Option<Filtered>,
     limit: Option<u64>,
 }
 
-/// A filter, with
+/// A filter as it was asked, as it is evaluated, with
 #[derive(Debug)]
 struct Filtered {
+    asked: Filter,
     filter: Filter,
     /// the columns it reads,
     own: SchemaRef,
@@ -54,9 +57,10 @@ struct Filtered {
 impl Plan {
     /// Checks what is asked against the table's schema. No request.
     pub(crate) fn new(objects: Objects, settings: Settings, table: SchemaRef, scan: &Scan) -> Result<Self> {
+        let decoded = if scan.views { viewed(&table) } else { table.clone() };
         let output = match &scan.columns {
-            None => table.clone(),
-            Some(columns) => Arc::new(project(&table, columns.iter().map(String::as_str))?),
+            None => decoded.clone(),
+            Some(columns) => Arc::new(project(&decoded, columns.iter().map(String::as_str))?),
         };
         let filter = match &scan.filter {
             None => None,
@@ -65,11 +69,15 @@ impl Plan {
                 let own = filter.columns();
                 let asked = output.fields().iter().map(|field| field.name().as_str());
                 let besides = own.iter().copied().filter(|column| output.index_of(column).is_err());
-                let all = Arc::new(project(&table, asked.chain(besides))?);
-                Some(Filtered { filter: filter.clone(), own: Arc::new(project(&table, own)?), all })
+                Some(Filtered {
+                    asked: filter.clone(),
+                    filter: if scan.views { viewed_filter(filter)? } else { filter.clone() },
+                    all: Arc::new(project(&decoded, asked.chain(besides))?),
+                    own: Arc::new(project(&decoded, own)?),
+                })
             }
         };
-        Ok(Self { objects, settings, table, output, filter, limit: scan.limit })
+        Ok(Self { objects, settings, table, views: scan.views, output, filter, limit: scan.limit })
     }
 
     /// The partitions over these files, in order. Files whose statistics rule out every row have none; without a filter, neither have files
@@ -107,7 +115,7 @@ impl Plan {
 
     pub(crate) fn may_match(&self, file: &DataFile) -> Result<bool> {
         let Some(filtered) = &self.filter else { return Ok(true) };
-        may_match(&filtered.filter, &|column| {
+        may_match(&filtered.asked, &|column| {
             let field = self.table.field_with_name(column).ok();
             let statistics = file.statistics.iter().find(|statistics| statistics.column == column);
             let (Some(field), Some(statistics)) = (field, statistics) else { return Ok(None) };
@@ -149,8 +157,12 @@ async fn open(plan: Arc<Plan>, part: Part) -> Result<BoxStream<'static, Result<R
     let options = ArrowReaderOptions::new()
         .with_column_index_policy(index(plan.filter.is_some()))
         .with_offset_index_policy(index(plan.filter.is_some() || plan.limit.is_some()));
-    let metadata = ArrowReaderMetadata::load_async(&mut reader, options).await.map_err(failed)?;
+    let mut metadata = ArrowReaderMetadata::load_async(&mut reader, options.clone()).await.map_err(failed)?;
     check(&plan.table, &file, &metadata)?;
+    if plan.views {
+        let options = options.with_schema(viewed(metadata.schema()));
+        metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).map_err(failed)?;
+    }
 
     let candidates = match &plan.filter {
         None => Candidates::all(part.groups),

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
-use futures::{StreamExt, TryStreamExt};
+#[cfg(feature = "lance")]
+use futures::StreamExt;
+use futures::TryStreamExt;
 use headwater::store::{Partition, Scan};
 use headwater::{Catalog, Snapshot};
 #[cfg(feature = "lance")]

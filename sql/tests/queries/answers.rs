@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Int64Array, RecordBatch, StringArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{Int64Array, RecordBatch, StringArray, StringViewArray};
 use arrow_schema::{DataType, Field};
+use arrow_select::concat::concat_batches;
 use futures::TryStreamExt;
 use headwater_core::At;
 
@@ -132,4 +134,27 @@ async fn an_answer_becomes_a_table() {
     });
     committed.await.unwrap();
     assert_eq!(answer(&place.snapshot().await, "SELECT * FROM few").await.unwrap().num_rows(), 4);
+}
+
+/// DataFusion works on views; an answer has the types that its tables have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn text_and_bytes_come_as_the_tables_have_them() {
+    let place = Place::new().await;
+    let (schema, batches) = sample::batches(2, 10);
+    place.table("t", &schema, &batches).await;
+    let long = "so long that no view holds it";
+    let views = RecordBatch::try_from_iter_with_nullable([("v", Arc::new(StringViewArray::from(vec![long, "short"])) as _, true)]).unwrap();
+    place.table("v", &views.schema(), std::slice::from_ref(&views)).await;
+    let snapshot = place.snapshot().await;
+    let all = answer(&snapshot, "SELECT * FROM t ORDER BY id").await.unwrap();
+    assert_eq!(all, concat_batches(&schema, &batches).unwrap().with_schema(all.schema()).unwrap());
+    let types = async |query: &str| -> Vec<DataType> {
+        let answer = answer(&snapshot, query).await.unwrap();
+        assert!(answer.num_rows() > 0, "{query}");
+        answer.schema().fields().iter().map(|field| field.data_type().clone()).collect()
+    };
+    let text = r#"SELECT "Text", bytes, large, upper("Text"), max("Text") FROM t GROUP BY "Text", bytes, large"#;
+    assert_eq!(types(text).await, [DataType::Utf8, DataType::Binary, DataType::LargeUtf8, DataType::Utf8, DataType::Utf8]);
+    assert_eq!(types("SELECT v, upper(v) FROM v").await, [DataType::Utf8View, DataType::Utf8View]);
+    assert_eq!(answer(&snapshot, "SELECT v FROM v WHERE v > 'so'").await.unwrap()["v"].as_string_view().value(0), long);
 }

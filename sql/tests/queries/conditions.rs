@@ -1,11 +1,10 @@
 //! Every comparison with every type: the same rows as DataFusion's own table gives, pushed down or not.
 
-use std::sync::Arc;
-
 use datafusion::common::ScalarValue;
 use datafusion::physical_plan::displayable;
 use datafusion::prelude::{col, lit};
 use headwater_core::Snapshot;
+use headwater_core::views::viewed;
 use headwater_sql::datafusion;
 
 use super::fixture::Place;
@@ -167,7 +166,7 @@ async fn a_scan_applies_every_condition_it_is_handed() {
         for columns in [None, Some(vec![]), Some(vec![5]), Some(vec![4, 0])] {
             for limit in [None, Some(100)] {
                 let plan = table.scan(&context.state(), columns.as_ref(), &conditions, limit).await.unwrap();
-                let wanted = columns.as_ref().map_or(schema.clone(), |columns| Arc::new(schema.project(columns).unwrap()));
+                let wanted = columns.as_ref().map_or(viewed(&schema), |columns| viewed(&schema.project(columns).unwrap()));
                 assert_eq!(plan.schema().fields(), wanted.fields());
                 let found = datafusion::physical_plan::collect(plan, context.task_ctx()).await.unwrap();
                 assert!(found.iter().all(|batch| batch.schema().fields() == wanted.fields()));

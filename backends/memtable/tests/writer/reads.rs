@@ -30,7 +30,7 @@ async fn rows_are_read_wherever_they_are() {
     assert_eq!(seen(&writer, "t").await, (0..30).collect::<Vec<_>>());
     assert_eq!(place.published("t").await, (0..10).collect::<Vec<_>>(), "others see what is published");
     let from = |id: i64| Filter::Compare { column: "id".into(), op: Comparison::GreaterEqual, value: Arc::new(Int64Array::from(vec![id])) };
-    let scan = Scan { columns: Some(vec!["name".into(), "id".into()]), filter: Some(from(8)), limit: Some(4) };
+    let scan = Scan { columns: Some(vec!["name".into(), "id".into()]), filter: Some(from(8)), limit: Some(4), ..Scan::default() };
     let partitions = writer.scan("t", &scan).await.unwrap();
     let rows = texts(&collect(&partitions).await.unwrap());
     assert_eq!(partitions.last().unwrap().schema.field(0).name(), "name");

@@ -62,7 +62,7 @@ async fn filters_are_exact_over_pages_and_read_what_they_need() {
         let expected = filter.apply(&whole).unwrap();
         for columns in [None, Some(vec!["heavy".to_owned(), "id".to_owned()]), Some(Vec::new())] {
             fixture.objects.take();
-            let scan = Scan { filter: Some(filter.clone()), columns: columns.clone(), limit: None };
+            let scan = Scan { filter: Some(filter.clone()), columns: columns.clone(), ..Scan::default() };
             let found = read(&fixture.store, &pin, &scan).await.unwrap();
             let cost = fixture.objects.take();
             let total = cost.total("GET", "");
@@ -78,7 +78,7 @@ async fn filters_are_exact_over_pages_and_read_what_they_need() {
             }
         }
         for limit in [1, 7, 60_000] {
-            let scan = Scan { filter: Some(filter.clone()), columns: None, limit: Some(limit) };
+            let scan = Scan { filter: Some(filter.clone()), limit: Some(limit), ..Scan::default() };
             let found = read(&fixture.store, &pin, &scan).await.unwrap();
             assert_eq!(found, expected.slice(0, rows.min(limit as usize)), "{what}, {limit} of them");
         }

@@ -57,15 +57,15 @@ async fn filters_are_exact_over_files_and_row_groups() {
         let store = open(&fixture.objects, settings);
         let mut found = 0;
         for filter in filters() {
-            let scan = Scan { filter: Some(filter.clone()), columns: None, limit: None };
+            let scan = Scan { filter: Some(filter.clone()), ..Scan::default() };
             let expected = filter.apply(&whole).unwrap();
             found += expected.num_rows();
             assert_eq!(read(&store, &pin, &scan).await.unwrap(), expected, "{filter:?}");
             // Columns the filter does not read, in another order, and no column at all.
             let columns = Some(vec!["value".into(), "id".into()]);
-            let scan = Scan { filter: Some(filter.clone()), columns, limit: None };
+            let scan = Scan { filter: Some(filter.clone()), columns, ..Scan::default() };
             assert_eq!(read(&store, &pin, &scan).await.unwrap(), expected.project(&[2, 0]).unwrap());
-            let scan = Scan { filter: Some(filter), columns: Some(vec![]), limit: None };
+            let scan = Scan { filter: Some(filter), columns: Some(vec![]), ..Scan::default() };
             assert_eq!(count(&store, &pin, &scan).await, expected.num_rows());
         }
         assert!(found > 10_000);
@@ -142,7 +142,7 @@ async fn a_limit_stops_the_reader() {
         let pin = fixture.append(&base.pin, batch(5000..9000)).await.pin;
         for (filter, limit) in [(None, 10), (None, 5001), (None, 100_000), (Some(id(Comparison::GreaterEqual, 4990)), 7)] {
             let expected = filter.as_ref().map_or(batch(0..9000), |filter| filter.apply(&batch(0..9000)).unwrap());
-            let scan = Scan { filter, limit: Some(limit), columns: None };
+            let scan = Scan { filter, limit: Some(limit), ..Scan::default() };
             let mut found = Vec::new();
             for partition in fixture.store.scan(&pin, &scan).await.unwrap() {
                 let batches: Vec<RecordBatch> = (partition.open)().try_collect().await.unwrap();
@@ -191,7 +191,7 @@ async fn added_columns_are_null_in_older_files() {
             let expected = filter.apply(&whole).unwrap();
             let scan = Scan { filter: Some(filter.clone()), ..Scan::default() };
             assert_eq!(read(&fixture.store, &pin, &scan).await.unwrap(), expected, "{filter:?}");
-            let scan = Scan { filter: Some(filter), columns: Some(vec!["more".into()]), limit: None };
+            let scan = Scan { filter: Some(filter), columns: Some(vec!["more".into()]), ..Scan::default() };
             assert_eq!(read(&fixture.store, &pin, &scan).await.unwrap(), expected.project(&[4]).unwrap());
         }
     }

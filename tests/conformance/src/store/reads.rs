@@ -7,6 +7,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use headwater_core::ErrorKind;
 use headwater_core::filter::{Comparison, Filter};
 use headwater_core::store::{Change, DataStore, Pin, Rows, Scan, TableRef};
+use headwater_core::views::has_views;
 
 use super::{StoreFixture, append, create, expected, read, refused, scan, table};
 use crate::rows::{collect, rows, texts};
@@ -109,8 +110,14 @@ pub(super) async fn a_filter_is_exact(fixture: &StoreFixture) {
         // What core's own evaluation passes, row by row, is what the store must yield; also of columns the filter does not name.
         let passed: Vec<RecordBatch> = parts().iter().map(|part| filter.apply(part).unwrap().project(&[2]).unwrap()).collect();
         let wanted = texts(&passed);
-        let asked = Scan { columns: Some(vec!["s".to_owned()]), filter: Some(filter.clone()), limit: None };
-        assert_eq!(scan(store.as_ref(), &pin, &asked).await.unwrap(), wanted, "{filter:?}");
+        for views in [false, true] {
+            let asked = Scan { columns: Some(vec!["s".to_owned()]), filter: Some(filter.clone()), views, ..Scan::default() };
+            let partitions = asked.converted(store.scan(&pin, &asked).await.unwrap());
+            let found = collect(&partitions).await.unwrap();
+            assert_eq!(texts(&found), wanted, "{filter:?}, views: {views}");
+            let schemas = partitions.iter().map(|partition| partition.schema.clone()).chain(found.iter().map(RecordBatch::schema));
+            assert!(schemas.into_iter().all(|schema| has_views(&schema) == views), "{filter:?}, views: {views}");
+        }
         if wanted.is_empty() { none += 1 } else { some += 1 }
     }
     assert!(some > 20 && none > 5, "{some} filters pass rows, {none} do not");

@@ -114,7 +114,7 @@ async fn hostile_column_names_are_kept() {
         let batch = arrow_array::RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![column(vec![1, 2]), column(vec![3, 4])]).unwrap();
         let staged = store.stage(table(), None, Change::Create(batch.into())).await.unwrap_or_else(|error| panic!("{name:?}: {error:?}"));
         let filter = Filter::Compare { column: name.to_owned(), op: Comparison::Equal, value: column(vec![2]) };
-        let scan = Scan { columns: Some(vec!["other".to_owned(), name.to_owned()]), filter: Some(filter), limit: None };
+        let scan = Scan { columns: Some(vec!["other".to_owned(), name.to_owned()]), filter: Some(filter), ..Scan::default() };
         let rows = headwater_conformance::rows::collect(&store.scan(&staged.pin, &scan).await.unwrap()).await;
         assert_eq!(headwater_conformance::rows::texts(&rows.unwrap_or_else(|error| panic!("{name:?}: {error:?}"))), ["4|2"], "{name:?}");
     }

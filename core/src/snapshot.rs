@@ -145,8 +145,8 @@ impl Snapshot {
     /// The partitions of a scan of a table.
     pub async fn scan(&self, key: &str, scan: &Scan) -> Result<Vec<Partition>> {
         let head = self.table(key)?;
-        let partitions = self.catalog.store.scan(&head.pin, scan).await;
-        partitions.map(|partitions| scan.converted(partitions)).map_err(|error| error.at("table", &head.key).during("scan"))
+        let partitions = self.catalog.store.scan(&head.pin, scan).await.map_err(|error| error.at("table", &head.key).during("scan"))?;
+        Ok(scan.converted(partitions))
     }
 
     /// Every object the table's version reaches.

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
-use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::ids::{Incarnation, TableId};
-use crate::views::{convert, viewed};
 
 /// The exact physical identity of one immutable table version. Two pins are the same version if and only if they are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -245,16 +243,9 @@ pub struct Scan {
     pub filter: Option<Filter>,
     /// At most this many rows over all partitions together, where the caller reads them in order and stops; each partition stops there by itself.
     pub limit: Option<u64>,
-    /// Text and bytes, where a column is `Utf8` or `Binary`, as `Utf8View` and `BinaryView`. A store that cannot decode to them may leave it:
-    /// snapshots convert what comes without.
+    /// Text as `Utf8View`, where a column is `Utf8`. A store that cannot decode to that may leave it: whoever asks through a snapshot, a
+    /// transaction or a writer gets it converted.
     pub views: bool,
-}
-
-impl Scan {
-    /// The partitions of a store, with views if they are asked for.
-    pub fn converted(&self, partitions: Vec<Partition>) -> Vec<Partition> {
-        if self.views { partitions.into_iter().map(Partition::viewed).collect() } else { partitions }
-    }
 }
 
 /// An independent part of a scan.
@@ -265,22 +256,6 @@ pub struct Partition {
     pub rows: Option<u64>,
     /// Starts reading. Costs nothing before its first poll; may be called again.
     pub open: Box<dyn Fn() -> BoxStream<'static, Result<RecordBatch>> + Send + Sync>,
-}
-
-impl Partition {
-    /// The same rows, with views.
-    fn viewed(self) -> Self {
-        let schema = viewed(&self.schema);
-        if schema == self.schema {
-            return self;
-        }
-        let (open, to) = (self.open, schema.clone());
-        let open = move || {
-            let to = to.clone();
-            (open)().map(move |batch| convert(&batch?, &to)).boxed()
-        };
-        Self { schema, rows: self.rows, open: Box::new(open) }
-    }
 }
 
 impl fmt::Debug for Partition {

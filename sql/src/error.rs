@@ -22,6 +22,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
     }
     let (kind, message) = match error.find_root() {
         DataFusionError::NotImplemented(_) | DataFusionError::Internal(_) => (ErrorKind::Unsupported, "DataFusion does not do this query"),
+        DataFusionError::ExecutionJoin(_) => (ErrorKind::Unavailable, "the runtime stopped a task of the query"),
         DataFusionError::IoError(_) => (ErrorKind::Unavailable, "the query's temporary files failed"),
         DataFusionError::ResourcesExhausted(_) => (ErrorKind::Unavailable, "the query needs more memory than it may have"),
         _ => (ErrorKind::InvalidInput, "the query is not right"),

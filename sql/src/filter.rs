@@ -112,19 +112,15 @@ fn of_type(value: &ScalarValue, data_type: &DataType) -> Option<ArrayRef> {
         _ => false,
     };
     let text = |data_type: &T| matches!(data_type, T::Utf8 | T::LargeUtf8 | T::Utf8View);
-    let bytes = |data_type: &T| matches!(data_type, T::Binary | T::LargeBinary | T::BinaryView);
     let ordered = text(data_type)
         || (data_type.is_primitive() && !matches!(data_type, T::Interval(_)))
-        || bytes(data_type)
-        || matches!(data_type, T::Boolean | T::FixedSizeBinary(_));
+        || matches!(data_type, T::Boolean | T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_));
     if value.is_null() || ambiguous || !ordered {
         return None;
     }
     let value = match value.data_type() {
         same if same == *data_type => value.to_array(),
-        other if (text(&other) && text(data_type)) || (bytes(&other) && bytes(data_type)) => {
-            value.cast_to(data_type).and_then(|value| value.to_array())
-        }
+        other if text(&other) && text(data_type) => value.cast_to(data_type).and_then(|value| value.to_array()),
         _ => return None,
     };
     value.ok()

@@ -12,7 +12,7 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::TableReference;
 use futures::{StreamExt, TryStreamExt};
 use headwater_core::store::Rows;
-use headwater_core::views::{convert, plain};
+use headwater_core::views::{convert, has_views, plain};
 use headwater_core::{Error, Result, Snapshot};
 
 use crate::catalog::{CATALOG, SnapshotCatalog};
@@ -37,19 +37,20 @@ pub fn context(snapshot: &Snapshot) -> SessionContext {
 /// It is planned when this returns; rows are read as the stream is polled, by several tasks at once, and dropping the stream stops them. What
 /// it holds in memory is up to the query: a sort or a join of large tables takes much, and spills to temporary files.
 ///
-/// Text comes as `Utf8` and bytes as `Binary`, although DataFusion works on views of them, unless a table that is read has views itself.
+/// DataFusion sees columns of text as `Utf8View`, on which it works best; the answer has them as `Utf8` again, unless a table that is read has
+/// views itself. The stream must be polled in a tokio runtime.
 ///
 /// Requests: at most 1 for each table named; those of the scans when the stream is polled.
 ///
 /// Errors: `InvalidInput` for a query that is not right, names what the snapshot does not have, or does more than read, and then nothing has
-/// happened; `Unsupported` for what DataFusion does not do. Errors of the store are what they are, here and in the stream.
+/// happened; `Unsupported` for what DataFusion does not do, and for more text in one batch of the answer than 2 GiB. Errors of the store are what they are, here and in the stream.
 pub async fn query(snapshot: &Snapshot, text: &str) -> Result<Rows> {
     let context = context(snapshot);
     let plan = plan(&context.state(), snapshot, text).await.map_err(|error| error.during("plan query"))?;
     let keeps_views = reads_views(&plan);
     let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
     let stream = frame.execute_stream().await.map_err(from_datafusion)?;
-    if keeps_views {
+    if keeps_views || !has_views(&stream.schema()) {
         return Ok(Rows { schema: stream.schema(), batches: stream.map_err(from_datafusion).boxed() });
     }
     let schema = plain(&stream.schema());

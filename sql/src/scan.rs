@@ -156,7 +156,79 @@ fn in_turn(streams: Vec<BoxStream<'static, Result<RecordBatch>>>, ahead: usize) 
         futures::stream::iter(first).chain(stream).map_err(to_datafusion)
     };
     // Tasks of their own: nobody asks them while the batches of the one before are taken.
-    let begun = futures::stream::iter(streams).map(move |stream| SpawnedTask::spawn(begin(stream)));
+    let begun = futures::stream::iter(streams).map(move |stream| SpawnedTask::spawn(begin(stream)).join_unwind());
     let begun = begun.buffered(ahead + 1).map(|begun| begun.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))));
     begun.try_flatten().boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ArrayRef, Int64Array};
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Streams of two batches each, which count those of them that have begun, and whose first batches wait for a permit each.
+    fn streams(count: usize) -> (Vec<BoxStream<'static, Result<RecordBatch>>>, Arc<AtomicUsize>, Arc<Semaphore>) {
+        let (begun, permits) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+        let one = |number: i64| {
+            let (begun, permits) = (begun.clone(), permits.clone());
+            let batch = move |second: i64| {
+                let column: ArrayRef = Arc::new(Int64Array::from(vec![number * 2 + second]));
+                RecordBatch::try_from_iter([("n", column)]).map_err(|source| Error::invalid("no batch").because(source))
+            };
+            let first = async move {
+                begun.fetch_add(1, Ordering::SeqCst);
+                permits.acquire().await.map_err(|_| Error::invalid("closed"))?.forget();
+                batch(0)
+            };
+            futures::stream::once(first).chain(futures::stream::iter([batch(1)])).boxed()
+        };
+        ((0..count as i64).map(one).collect(), begun, permits)
+    }
+
+    async fn let_tasks_run() {
+        for _ in 0..16 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_begins_while_one_is_read_and_all_stop_with_their_reader() {
+        let (three, begun, permits) = streams(3);
+        let mut batches = in_turn(three, 1);
+        permits.add_permits(1);
+        batches.next().await.unwrap().unwrap();
+        let_tasks_run().await;
+        assert_eq!((begun.load(Ordering::SeqCst), Arc::strong_count(&permits)), (2, 3));
+        drop(batches);
+        let_tasks_run().await;
+        assert_eq!((begun.load(Ordering::SeqCst), Arc::strong_count(&permits)), (2, 1), "a task goes on without a reader");
+    }
+
+    #[tokio::test]
+    async fn all_batches_come_in_order_and_none_begins_early_without_leave() {
+        for ahead in [0, 1, 8] {
+            let (five, begun, permits) = streams(5);
+            permits.add_permits(5);
+            let mut batches = in_turn(five, ahead);
+            let mut numbers = Vec::new();
+            while let Some(batch) = batches.next().await {
+                numbers.push(batch.unwrap().column(0).as_primitive::<Int64Type>().value(0));
+                assert!(begun.load(Ordering::SeqCst) <= numbers.len().div_ceil(2) + ahead);
+            }
+            assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+        }
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "a store's own fault")]
+    async fn a_panic_is_no_error_of_the_query() {
+        let broken = futures::stream::poll_fn(|_| panic!("a store's own fault")).boxed();
+        let _never = in_turn(vec![broken], 0).next().await;
+    }
 }

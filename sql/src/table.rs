@@ -39,7 +39,7 @@ impl SnapshotTable {
         Ok(Self { snapshot: snapshot.clone(), key: key.to_owned(), description, schema })
     }
 
-    /// Whether the table itself has views.
+    /// Whether text in the table itself is a view.
     pub(crate) fn has_views(&self) -> bool {
         has_views(&self.description.schema)
     }

@@ -1,4 +1,4 @@
-//! Scans: partitions over data files, with projection, filter and limit pushed into the Parquet reader.
+//! Scans: partitions over data files, of which only what may be asked for is read.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use headwater_core::objects::Objects;
 /// Rows of a batch, at most: what DataFusion and Lance take for one, too.
 pub(crate) const BATCH_ROWS: usize = 8_192;
 /// A filter that asks for a value is evaluated before the other columns are read if they have so many times the bytes of its own: pages without
-/// such a row are then not read. Where many rows pass, or the others are small, that costs more than it saves.
+/// such a row are then not read, as with a limit those beyond it. Where many rows pass, or the others are small, that costs more than it saves.
 const HEAVY: u64 = 4;
 
 /// What every partition of one scan shares.
@@ -146,7 +146,8 @@ fn stream(plan: Arc<Plan>, part: Part) -> BoxStream<'static, Result<RecordBatch>
     futures::stream::once(open(plan, part)).try_flatten().boxed()
 }
 
-/// Requests: 1 for a file read whole; otherwise 1 for the footer, and per row group one per stretch of near column chunks, or pages where some
+/// Requests: 1 for a file read whole; otherwise 1 for the footer, with a filter or a limit 1 more for the page index of a file that has more of it
+/// than `footer_bytes`, and per row group one per stretch of near column chunks, or pages where some
 /// are left out; one more such stretch for a filter that is evaluated first.
 async fn open(plan: Arc<Plan>, part: Part) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let file = part.file;
@@ -173,7 +174,7 @@ async fn open(plan: Arc<Plan>, part: Part) -> Result<BoxStream<'static, Result<R
         ProjectionMask::roots(metadata.parquet_schema(), present)
     };
     let (first, then) = match &plan.filter {
-        Some(filtered) if filtered.is_first(&metadata, &candidates.groups) => (Some(filtered), None),
+        Some(filtered) if plan.limit.is_some() || filtered.is_first(&metadata, &candidates.groups) => (Some(filtered), None),
         other => (None, other.as_ref()),
     };
     let read = then.map_or(&plan.output, |filtered| &filtered.all).clone();
@@ -192,7 +193,7 @@ async fn open(plan: Arc<Plan>, part: Part) -> Result<BoxStream<'static, Result<R
         });
         builder = builder.with_row_filter(RowFilter::new(vec![Box::new(predicate)]));
     }
-    if let (Some(limit), None) = (plan.limit, then) {
+    if let Some(limit) = plan.limit {
         builder = builder.with_limit(usize::try_from(limit).unwrap_or(usize::MAX));
     }
     let batches = builder.build().map_err(failed)?;
@@ -202,7 +203,7 @@ async fn open(plan: Arc<Plan>, part: Part) -> Result<BoxStream<'static, Result<R
         fit(&batch, &read).map_err(|source| whole.named().corrupt("the data file's rows do not fit the table").because(source))
     });
     Ok(match then {
-        Some(filtered) => passing(batches.boxed(), filtered.filter.clone(), &plan.output, plan.limit, file),
+        Some(filtered) => passing(batches.boxed(), filtered.filter.clone(), &plan.output, file),
         None => batches.boxed(),
     })
 }
@@ -213,7 +214,9 @@ impl Filtered {
         let (mut own, mut others) = (0u64, 0u64);
         for column in groups.iter().flat_map(|group| metadata.metadata().row_group(*group).columns()) {
             let root = column.column_path().parts().first().map_or("", String::as_str);
-            let bytes = u64::try_from(column.compressed_size()).unwrap_or(0);
+            // Text that repeats is small in the file and large in memory.
+            let bytes = column.compressed_size().max(column.unencoded_byte_array_data_bytes().unwrap_or(0));
+            let bytes = u64::try_from(bytes).unwrap_or(0);
             if self.own.index_of(root).is_ok() {
                 own += bytes;
             } else if self.all.index_of(root).is_ok() {
@@ -243,7 +246,9 @@ fn check(table: &SchemaRef, file: &DataFile, metadata: &ArrowReaderMetadata) -> 
         return Err(file.named().corrupt("the data file does not hold the rows its version says"));
     }
     let (own, whole) = (metadata.schema().fields(), table.fields());
-    if own.is_empty() || own.len() > whole.len() || own.iter().zip(whole).any(|(own, whole)| own != whole) {
+    let younger = whole.iter().skip(own.len());
+    let fits = own.len() <= whole.len() && own.iter().zip(whole).all(|(own, whole)| own == whole);
+    if own.is_empty() || !fits || younger.into_iter().any(|field| !field.is_nullable()) {
         return Err(file.named().corrupt("the data file's columns are not the table's"));
     }
     Ok(())

@@ -126,8 +126,8 @@ impl StagedAppend {
 
     /// The partitions of a scan of the table as it was, and of these rows behind it.
     pub async fn scan(&self, scan: &Scan) -> Result<Vec<Partition>> {
-        let partitions = self.catalog.store.scan(self.pin(), scan).await;
-        partitions.map(|partitions| scan.converted(partitions)).map_err(|error| error.at("table", &self.key).during("scan"))
+        let partitions = self.catalog.store.scan(self.pin(), scan).await.map_err(|error| error.at("table", &self.key).during("scan"))?;
+        Ok(scan.converted(partitions))
     }
 
     /// Puts the rows on a version of their table: nothing is written where they stand on it already, version objects alone where the store can

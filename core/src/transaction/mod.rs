@@ -182,8 +182,9 @@ impl Transaction {
     /// The partitions of a scan of the table on the base. The table's contents enter the read set.
     pub async fn scan(&self, table: &Table, scan: &Scan) -> Result<Vec<Partition>> {
         let head = self.read_contents(table)?;
-        let partitions = self.base.catalog.store.scan(&head.pin, scan).await;
-        partitions.map(|partitions| scan.converted(partitions)).map_err(|error| error.at("table", &head.key).during("scan"))
+        let partitions =
+            self.base.catalog.store.scan(&head.pin, scan).await.map_err(|error| error.at("table", &head.key).during("scan"))?;
+        Ok(scan.converted(partitions))
     }
 
     fn read_contents(&self, table: &Table) -> Result<TableHead> {

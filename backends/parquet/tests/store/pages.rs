@@ -2,21 +2,29 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
+use arrow_select::concat::concat_batches;
+use futures::TryStreamExt;
+use headwater_core::ErrorKind;
 use headwater_core::filter::{Comparison, Filter};
 use headwater_core::store::{DataStore, Scan};
+use headwater_core::views::{convert, viewed, viewed_filter};
+use headwater_parquet::Settings;
 
+use crate::counting::keys;
 use crate::fixture::{Fixture, compare, id, noise, read};
 
 const ROWS: i64 = 100_000;
 
-/// One row group: `id` ascends, `mixed` has each value once, in no order, `near` ascends but for nulls and NaN, `heavy` is 104 bytes a row that do not compress.
+/// `id` ascends, `mixed` has each value once, in no order, `near` ascends but for nulls and NaN, `text` ascends and is longer than the bounds that
+/// files keep, `heavy` is 104 bytes a row that do not compress.
 fn table() -> RecordBatch {
     let fields = vec![
         Field::new("id", DataType::Int64, false),
         Field::new("mixed", DataType::Int64, false),
         Field::new("near", DataType::Float64, true),
+        Field::new("text", DataType::Utf8, true),
         Field::new("heavy", DataType::Binary, false),
     ];
     let noise = noise(3, 13 * ROWS as usize);
@@ -30,57 +38,115 @@ fn table() -> RecordBatch {
         Arc::new((0..ROWS).collect::<Int64Array>()),
         Arc::new((0..ROWS).map(|row| row * 7_919 % ROWS).collect::<Int64Array>()),
         Arc::new(near.collect::<Float64Array>()),
+        Arc::new((0..ROWS).map(|row| (row % 1_000 != 17).then(|| text(row))).collect::<StringArray>()),
         Arc::new(heavy.map(Some).collect::<BinaryArray>()),
     ];
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
+fn text(row: i64) -> String {
+    format!("{:06}{}{row}", row / 10, "x".repeat(70))
+}
+
 #[tokio::test]
 async fn filters_are_exact_over_pages_and_read_what_they_need() {
     use Comparison::*;
-    let fixture = Fixture::new();
     let whole = table();
-    let pin = fixture.create(whole.clone()).await.pin;
-    let bytes = fixture.store.describe(&pin).await.unwrap().bytes;
+    let viewed = convert(&whole, &viewed(&whole.schema())).unwrap();
     let mixed = |op, value: i64| compare("mixed", op, Int64Array::from(vec![value]));
     let near = |op, value: f64| compare("near", op, Float64Array::from(vec![value]));
+    let texts = |op, row: i64| compare("text", op, StringArray::from(vec![text(row)]));
     let and = |filters: &[Filter]| Filter::And(filters.to_vec());
-    // What may be read at most, in thousandths of the file, and in how many requests: the end of the file, then columns or their pages that lie
-    // near each other; those of a filter evaluated first before the others. A column's dictionary, here at most 1 MiB, comes with its pages.
+    // What may be read at most of one row group, in thousandths of the file, and in how many requests: the end of the file, then columns or their
+    // pages that lie near each other; those of a filter evaluated first before the others. A column's dictionary, here at most 1 MiB, comes
+    // with its pages. At last the same for 7 rows.
     let cases = [
-        ("pages", and(&[id(GreaterEqual, 50_000), id(Less, 50_010)]), 10, 400, 3),
-        ("two stretches", Filter::Or(vec![id(Less, 5), id(GreaterEqual, ROWS - 5)]), 10, 450, 3),
-        ("pages of two columns", and(&[id(Less, 30_000), id(GreaterEqual, 15_000), near(Equal, 14_999.0)]), 1, 350, 4),
-        ("a value found in one page", and(&[mixed(Equal, 4_321)]), 1, 350, 4),
-        ("a value that is not there", and(&[mixed(Equal, 55), id(Less, 10)]), 0, 60, 2),
-        ("most rows", mixed(GreaterEqual, 1_000), ROWS as usize - 1_000, 1_010, 2),
-        ("nulls", Filter::IsNull("near".into()), 100, 1_010, 2),
-        ("a column with a NaN has no bounds", near(Greater, 49_990.0), 20, 1_010, 2),
-        ("beyond every bound", id(Greater, ROWS), 0, 0, 0),
+        ("pages", and(&[id(GreaterEqual, 50_000), id(Less, 50_010)]), 10, (400, 3), 400),
+        ("two stretches", Filter::Or(vec![id(Less, 5), id(GreaterEqual, ROWS - 5)]), 10, (460, 3), 460),
+        ("pages of two columns", and(&[id(Less, 30_000), id(GreaterEqual, 15_000), near(Equal, 14_999.0)]), 1, (350, 4), 350),
+        ("pages by their texts", and(&[texts(GreaterEqual, 50_000), texts(LessEqual, 50_019)]), 19, (480, 3), 480),
+        ("a value found in one page", and(&[mixed(Equal, 4_321)]), 1, (350, 4), 350),
+        ("a value that is not there", and(&[mixed(Equal, 55), id(Less, 10)]), 0, (60, 2), 60),
+        ("most rows", mixed(GreaterEqual, 1_000), ROWS as usize - 1_000, (1_010, 2), 350),
+        ("nulls", Filter::IsNull("near".into()), 100, (1_010, 2), 350),
+        ("a column with a NaN has no bounds", near(Greater, 49_990.0), 20, (1_010, 2), 380),
+        ("beyond every bound", id(Greater, ROWS), 0, (0, 0), 0),
     ];
-    for (what, filter, rows, thousandths, requests) in cases {
-        let expected = filter.apply(&whole).unwrap();
-        for columns in [None, Some(vec!["heavy".to_owned(), "id".to_owned()]), Some(Vec::new())] {
+    // The last: parts that begin at a later row group, and groups of several pages.
+    let small = Settings { row_group_rows: 45_000, split_bytes: 4 << 20, ..Settings::default() };
+    for (groups, settings) in [(1, Settings::default()), (3, small)] {
+        let fixture = Fixture::with(settings);
+        let pin = fixture.create(whole.clone()).await.pin;
+        let bytes = fixture.store.describe(&pin).await.unwrap().bytes;
+        let ask = async |scan: Scan| {
             fixture.objects.take();
-            let scan = Scan { filter: Some(filter.clone()), columns: columns.clone(), ..Scan::default() };
             let found = read(&fixture.store, &pin, &scan).await.unwrap();
             let cost = fixture.objects.take();
-            let total = cost.total("GET", "");
-            println!("{what}: {} rows, {total} of {bytes} bytes in {} requests", found.num_rows(), cost.requests.len());
-            assert!(total * 1_000 <= bytes * thousandths, "{what}: {total} of {bytes}");
-            match &columns {
-                None => {
-                    assert_eq!((found.num_rows(), cost.requests.len()), (rows, requests), "{what}: {cost:?}");
-                    assert_eq!(found, expected, "{what}");
+            (found, cost.total("GET", "") * 1_000 / bytes, cost)
+        };
+        for (what, filter, rows, (thousandths, requests), limited) in &cases {
+            let (what, filter) = (format!("{what}, {groups} groups"), Some(filter.clone()));
+            let passing = |whole: &RecordBatch, filter: &Filter| filter.apply(whole).unwrap();
+            let expected = passing(&whole, filter.as_ref().unwrap());
+            let (found, read, cost) = ask(Scan { filter: filter.clone(), ..Scan::default() }).await;
+            println!("{what}: {} rows, {read} of 1,000 in {} requests", found.num_rows(), cost.requests.len());
+            assert_eq!((found.num_rows(), &found), (*rows, &expected), "{what}");
+            if groups == 1 {
+                assert_eq!(cost.requests.len(), *requests, "{what}: {cost:?}");
+                assert!(read <= *thousandths, "{what}: {read}");
+            }
+            let columns = Some(vec!["heavy".to_owned(), "id".to_owned()]);
+            let (found, _, _) = ask(Scan { filter: filter.clone(), columns, ..Scan::default() }).await;
+            assert_eq!(found, expected.project(&[4, 0]).unwrap(), "{what}");
+            let (found, _, _) = ask(Scan { filter: filter.clone(), columns: Some(Vec::new()), ..Scan::default() }).await;
+            assert_eq!(found.num_rows(), *rows, "{what}");
+            let (found, as_views, _) = ask(Scan { filter: filter.clone(), views: true, ..Scan::default() }).await;
+            let expected_views = passing(&viewed, &viewed_filter(filter.as_ref().unwrap()).unwrap());
+            assert_eq!((found.num_rows(), as_views), (*rows, read), "{what}, as views");
+            assert!(*requests == 0 || found == expected_views, "{what}, as views");
+            for limit in [1, 7, 60_000] {
+                let partitions =
+                    fixture.store.scan(&pin, &Scan { filter: filter.clone(), limit: Some(limit), ..Scan::default() }).await.unwrap();
+                fixture.objects.take();
+                let mut found = Vec::new();
+                // As a reader of a limit does: in order, and no further.
+                for partition in &partitions {
+                    if found.iter().map(RecordBatch::num_rows).sum::<usize>() < limit as usize {
+                        found.extend((partition.open)().try_collect::<Vec<_>>().await.unwrap());
+                    }
                 }
-                Some(columns) if columns.is_empty() => assert_eq!(found.num_rows(), rows, "{what}"),
-                Some(_) => assert_eq!(found, expected.project(&[3, 0]).unwrap(), "{what}"),
+                let (found, wanted) = (concat_batches(&whole.schema(), &found).unwrap(), (*rows).min(limit as usize));
+                assert_eq!(found.slice(0, wanted), expected.slice(0, wanted), "{what}, {limit} of them");
+                let read = fixture.objects.take().total("GET", "") * 1_000 / bytes;
+                assert!(groups > 1 || limit > 7 || read <= *limited, "{what}, {limit} of them: {read}");
             }
         }
-        for limit in [1, 7, 60_000] {
-            let scan = Scan { filter: Some(filter.clone()), limit: Some(limit), ..Scan::default() };
-            let found = read(&fixture.store, &pin, &scan).await.unwrap();
-            assert_eq!(found, expected.slice(0, rows.min(limit as usize)), "{what}, {limit} of them");
+    }
+}
+
+/// The digest of a large file is not checked when it is read: what is damaged in its page index is found, or it is about other bounds.
+#[tokio::test]
+async fn a_damaged_page_index_is_damage_or_other_bounds() {
+    let fixture = Fixture::with(Settings { whole_bytes: 0, ..Settings::default() });
+    let whole = table().project(&[0, 3]).unwrap();
+    let pin = fixture.create(whole).await.pin;
+    let file = keys(&fixture.objects).await.into_iter().find(|key| key.ends_with(".parquet")).unwrap();
+    let sound = fixture.objects.bytes(&file).await;
+    let scan = Scan { filter: Some(id(Comparison::Less, 10)), ..Scan::default() };
+    let (mut damaged, mut read_on) = (0, 0);
+    for at in (1..4_000).step_by(13) {
+        let mut bytes = sound.to_vec();
+        let place = bytes.len() - at;
+        bytes[place] ^= 0x55;
+        fixture.objects.replace(&file, bytes).await;
+        match read(&fixture.store, &pin, &scan).await {
+            Ok(rows) => read_on += usize::from(rows.num_rows() <= 10),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{at} bytes before the end: {error}");
+                damaged += 1;
+            }
         }
     }
+    println!("{damaged} times damage, {read_on} times read");
+    assert!(damaged > 30 && read_on > 30 && damaged + read_on == (1..4_000).step_by(13).len(), "{damaged} and {read_on}");
 }

@@ -33,9 +33,9 @@ use crate::wire::Wire;
 
 /// What one request takes on a local disk, by a clock that only moves when nobody has anything to do.
 const LATENCY: Duration = Duration::from_millis(10);
-/// How long nothing more may come before the proxy lets go what it holds, in turns of the client's own runtime, a millisecond each.
+/// How long nothing more may come before what is held is let go, in turns of the client's own runtime, a millisecond each.
 const QUIET: usize = 4;
-/// Turns after which it lets go whatever it holds: a client that goes on without its requests must not stand still.
+/// Turns after which whatever is held is let go: a client that goes on without its requests must not stand still.
 const PATIENCE: usize = 5_000;
 
 /// What every request is delayed by where round trips are confirmed by the clock.
@@ -112,9 +112,12 @@ impl Meter {
         self.tap.clear();
         let (done, round_trips) = match &self.outside {
             Outside::Nowhere if self.threads.is_some() => {
+                // Turns take their millisecond: threads do not wait for a clock that waits for them.
+                tokio::time::resume();
                 self.tap.hold();
                 let (done, rounds) = self.in_rounds(work, &Holding::Tap(&self.tap)).await;
                 self.tap.let_go();
+                tokio::time::pause();
                 (done?, rounds)
             }
             Outside::Nowhere => {
@@ -181,10 +184,10 @@ impl Meter {
             }
             let (holds, under_way) = holding.holds();
             let waits = holds > 0 && holds == under_way && holds == before && self.threads.is_none_or(resting);
-            turns += 1;
+            turns = if holds > 0 { turns + 1 } else { 0 };
             quiet = if waits { quiet + 1 } else { 0 };
             before = holds;
-            if quiet >= QUIET || (holds > 0 && turns >= PATIENCE) {
+            if quiet >= QUIET || turns >= PATIENCE {
                 rounds += 1;
                 (quiet, turns, before) = (0, 0, 0);
                 if let Err(error) = holding.release().await {
@@ -194,32 +197,13 @@ impl Meter {
         }
     }
 
-    /// Whether all counters have seen the same requests.
-    fn agree(&self, what: &str, tapped: &[tap::Request], sample: &Sample) -> Result<()> {
+    /// Whether all counters have seen the same requests, and the same round trips.
+    fn compare(&self, what: &str, tapped: &[tap::Request], sample: &Sample) -> Result<()> {
         let by_tap = Totals::of_tap(tapped);
         let differ = |who: &str, theirs: &Totals, log: String| {
             let problem = format!("the tap counts {by_tap:?}\n{}\nand the {who} {theirs:?}\n{log}", sample.log);
             if by_tap == *theirs { Ok(()) } else { Err(Error::untrusted(what, problem)) }
         };
-        match &self.outside {
-            Outside::Nowhere => Ok(()),
-            Outside::Loopback(wire, proxy) => {
-                let (connector, on_the_wire) = (wire.requests(), proxy.requests());
-                differ("connector", &Totals::of_wire(&connector), clipped(&render(&connector)))?;
-                differ("proxy", &Totals::of_wire(&on_the_wire), clipped(&proxy.render()))?;
-                if hidden(&connector) == hidden(&on_the_wire) {
-                    return Ok(());
-                }
-                let (ours, theirs) = (render(&connector), proxy.render());
-                Err(Error::untrusted(what, format!("the connector sees\n{ours}\nand the proxy\n{theirs}")))
-            }
-            Outside::Connector(wire) => differ("connector", &Totals::of_wire(&wire.requests()), clipped(&render(&wire.requests()))),
-        }
-    }
-
-    /// Whether all counters say the same, and see the same round trips.
-    fn compare(&self, what: &str, tapped: &[tap::Request], sample: &Sample) -> Result<()> {
-        self.agree(what, tapped, sample)?;
         let stages_of_tap = tap::stages(tapped);
         let trips = |stages: usize| {
             let problem = format!("{} round trips were seen, but {stages} disjoint stages\n{}", sample.round_trips, sample.log);
@@ -228,13 +212,20 @@ impl Meter {
         match &self.outside {
             Outside::Nowhere => trips(stages_of_tap),
             Outside::Loopback(wire, proxy) => {
+                let (connector, on_the_wire) = (wire.requests(), proxy.requests());
+                differ("connector", &Totals::of_wire(&connector), clipped(&render(&connector)))?;
+                differ("proxy", &Totals::of_wire(&on_the_wire), clipped(&proxy.render()))?;
+                if hidden(&connector) != hidden(&on_the_wire) {
+                    let (ours, theirs) = (render(&connector), proxy.render());
+                    return Err(Error::untrusted(what, format!("the connector sees\n{ours}\nand the proxy\n{theirs}")));
+                }
                 // A tap sees neither a list's pages, one after the other, nor what is sent again.
-                if hidden(&wire.requests()) == 0 {
+                if hidden(&connector) == 0 {
                     trips(stages_of_tap)?;
                 }
                 trips(proxy.stages())
             }
-            Outside::Connector(_) => Ok(()),
+            Outside::Connector(wire) => differ("connector", &Totals::of_wire(&wire.requests()), clipped(&render(&wire.requests()))),
         }
     }
 }

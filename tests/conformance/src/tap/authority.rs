@@ -54,7 +54,7 @@ impl ControlAuthority for TapAuthority {
 
     async fn read_head(&self, branch: &BranchName, known: Option<&Tag>) -> Result<HeadRead> {
         let index = self.tap.begin("GET head", branch.as_str(), 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.read_head(branch, known).await;
         let received = match &result {
             Ok(HeadRead::Found(body, _)) => {
@@ -70,14 +70,14 @@ impl ControlAuthority for TapAuthority {
     async fn swap_head(&self, branch: &BranchName, expected: Expected<'_>, body: Bytes) -> Result<Swap> {
         let index = self.tap.begin("SWAP head", branch.as_str(), body.len())?;
         self.tap.keep(index, &body);
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let outcome = self.inner.swap_head(branch, expected, body).await;
         lost(self.tap.end(index, 0), outcome, Swap::Unknown)
     }
 
     async fn list_branches(&self) -> Result<Vec<BranchName>> {
         let index = self.tap.begin("LIST heads", "", 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.list_branches().await;
         self.tap.end(index, 0)?;
         result
@@ -86,14 +86,14 @@ impl ControlAuthority for TapAuthority {
     async fn create_record(&self, key: &RecordKey, body: Bytes) -> Result<Create> {
         let index = self.tap.begin("CREATE record", key.as_str(), body.len())?;
         self.tap.keep(index, &body);
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let outcome = self.inner.create_record(key, body).await;
         lost(self.tap.end(index, 0), outcome, Create::Unknown)
     }
 
     async fn read_record(&self, key: &RecordKey) -> Result<Option<(Bytes, Tag)>> {
         let index = self.tap.begin("GET record", key.as_str(), 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.read_record(key).await;
         let received = match &result {
             Ok(Some((body, _))) => {
@@ -109,14 +109,14 @@ impl ControlAuthority for TapAuthority {
     async fn swap_record(&self, key: &RecordKey, expected: &Tag, body: Bytes) -> Result<Swap> {
         let index = self.tap.begin("SWAP record", key.as_str(), body.len())?;
         self.tap.keep(index, &body);
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let outcome = self.inner.swap_record(key, expected, body).await;
         lost(self.tap.end(index, 0), outcome, Swap::Unknown)
     }
 
     async fn list_records(&self, prefix: &str) -> Result<Vec<RecordKey>> {
         let index = self.tap.begin("LIST records", prefix, 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.list_records(prefix).await;
         self.tap.end(index, 0)?;
         result
@@ -124,7 +124,7 @@ impl ControlAuthority for TapAuthority {
 
     async fn remove_record(&self, key: &RecordKey) -> Result<()> {
         let index = self.tap.begin("DELETE record", key.as_str(), 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.remove_record(key).await;
         self.tap.end(index, 0)?;
         result

@@ -66,6 +66,27 @@ struct State {
     latency: Option<Duration>,
     /// Requests wait for a release while there is one.
     releases: Option<watch::Sender<()>>,
+    /// Requests that do.
+    held: usize,
+}
+
+/// Requests while they are held: a caller may lose its interest in them.
+struct Held<'a> {
+    tap: &'a Tap,
+    requests: Range<usize>,
+    released: bool,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut state = self.tap.state();
+        state.held -= self.requests.len();
+        if !self.released {
+            state.clock += 1;
+            let end = state.clock;
+            state.requests.iter_mut().take(self.requests.end).skip(self.requests.start).for_each(|request| request.span.end = end);
+        }
+    }
 }
 
 /// The error of a process that is dead.
@@ -119,7 +140,7 @@ impl Tap {
 
     /// Requests that wait for a release.
     pub fn held(&self) -> usize {
-        self.state().releases.as_ref().map_or(0, watch::Sender::receiver_count)
+        self.state().held
     }
 
     /// Requests that have begun and not ended.
@@ -140,14 +161,23 @@ impl Tap {
     }
 
     /// Lets what this request does not wait for begin.
-    async fn let_others_begin(&self) {
-        let (latency, held) = {
-            let state = self.state();
-            (state.latency, state.releases.as_ref().map(watch::Sender::subscribe))
+    async fn let_others_begin(&self, index: usize) {
+        self.let_all_begin(index..index + 1).await;
+    }
+
+    /// The same for requests that are made together.
+    async fn let_all_begin(&self, requests: Range<usize>) {
+        let (latency, release) = {
+            let mut state = self.state();
+            let release = state.releases.as_ref().map(watch::Sender::subscribe);
+            state.held += if release.is_some() { requests.len() } else { 0 };
+            (state.latency, release)
         };
-        if let Some(mut held) = held {
+        if let Some(mut release) = release {
+            let mut held = Held { tap: self, requests, released: false };
             // The sender goes with the release.
-            let _released = held.changed().await;
+            let _gone = release.changed().await;
+            held.released = true;
             return;
         }
         match latency {

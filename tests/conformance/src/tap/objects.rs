@@ -46,7 +46,7 @@ impl Tap {
     fn listing(self: Arc<Self>, key: String, listed: BoxStream<'static, Stored<ObjectMeta>>) -> BoxStream<'static, Stored<ObjectMeta>> {
         let begun = async move {
             let index = self.begin("LIST", &key, 0)?;
-            self.let_others_begin().await;
+            self.let_others_begin(index).await;
             self.end(index, 0)?;
             Stored::Ok(listed)
         };
@@ -61,7 +61,7 @@ type Stored<T> = object_store::Result<T>;
 impl ObjectStore for TapObjects {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Stored<PutResult> {
         let index = self.tap.begin("PUT", location.as_ref(), payload.content_length())?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.put_opts(location, payload, opts).await;
         self.tap.end(index, 0)?;
         result
@@ -69,7 +69,7 @@ impl ObjectStore for TapObjects {
 
     async fn put_multipart_opts(&self, location: &Path, opts: PutMultipartOptions) -> Stored<Box<dyn MultipartUpload>> {
         let index = self.tap.begin("PUT begin", location.as_ref(), 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.put_multipart_opts(location, opts).await;
         self.tap.end(index, 0)?;
         Ok(Box::new(TapUpload { inner: result?, tap: self.tap.clone(), key: location.to_string() }))
@@ -78,7 +78,7 @@ impl ObjectStore for TapObjects {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Stored<GetResult> {
         let verb = if options.head { "HEAD" } else { "GET" };
         let index = self.tap.begin(verb, location.as_ref(), 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.get_opts(location, options).await;
         let received = result.as_ref().map_or(0, |found| if verb == "GET" { (found.range.end - found.range.start) as usize } else { 0 });
         self.tap.end(index, received)?;
@@ -88,7 +88,8 @@ impl ObjectStore for TapObjects {
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Stored<Vec<Bytes>> {
         let wanted = ranges.iter().map(|range| self.tap.begin("GET", location.as_ref(), 0).map(|index| (index, range)));
         let wanted: Vec<_> = wanted.collect::<Result<_, Dead>>()?;
-        self.tap.let_others_begin().await;
+        let first = wanted.first().map_or(0, |(index, _)| *index);
+        self.tap.let_all_begin(first..first + wanted.len()).await;
         let result = self.inner.get_ranges(location, ranges).await;
         for (index, range) in wanted {
             self.tap.end(index, (range.end - range.start) as usize)?;
@@ -104,7 +105,7 @@ impl ObjectStore for TapObjects {
                 async move {
                     let location = location?;
                     let index = tap.begin("DELETE", location.as_ref(), 0)?;
-                    tap.let_others_begin().await;
+                    tap.let_others_begin(index).await;
                     let one = futures::stream::iter([Ok(location.clone())]).boxed();
                     let deleted = inner.delete_stream(one).next().await;
                     tap.end(index, 0)?;
@@ -126,7 +127,7 @@ impl ObjectStore for TapObjects {
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Stored<ListResult> {
         let index = self.tap.begin("LIST", prefix.map_or("", |prefix| prefix.as_ref()), 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.list_with_delimiter(prefix).await;
         self.tap.end(index, 0)?;
         result
@@ -134,7 +135,7 @@ impl ObjectStore for TapObjects {
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Stored<()> {
         let index = self.tap.begin("COPY", to.as_ref(), 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.copy_opts(from, to, options).await;
         self.tap.end(index, 0)?;
         result
@@ -142,7 +143,7 @@ impl ObjectStore for TapObjects {
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Stored<()> {
         let index = self.tap.begin("RENAME", to.as_ref(), 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.rename_opts(from, to, options).await;
         self.tap.end(index, 0)?;
         result
@@ -164,7 +165,7 @@ impl MultipartUpload for TapUpload {
         let part = self.inner.put_part(data);
         Box::pin(async move {
             let index = tap.begin("PUT part", &key, sent)?;
-            tap.let_others_begin().await;
+            tap.let_others_begin(index).await;
             let result = part.await;
             tap.end(index, 0)?;
             result
@@ -173,7 +174,7 @@ impl MultipartUpload for TapUpload {
 
     async fn complete(&mut self) -> Stored<PutResult> {
         let index = self.tap.begin("PUT complete", &self.key, 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.complete().await;
         self.tap.end(index, 0)?;
         result
@@ -181,7 +182,7 @@ impl MultipartUpload for TapUpload {
 
     async fn abort(&mut self) -> Stored<()> {
         let index = self.tap.begin("PUT abort", &self.key, 0)?;
-        self.tap.let_others_begin().await;
+        self.tap.let_others_begin(index).await;
         let result = self.inner.abort().await;
         self.tap.end(index, 0)?;
         result

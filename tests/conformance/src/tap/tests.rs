@@ -123,8 +123,27 @@ async fn what_is_held_is_let_go_together() {
     assert!(chained.is_ok() && single.is_ok());
     rounds.dedup();
     assert_eq!((rounds, tap.requests().len(), tap.stages()), (vec![(2, 2), (1, 1)], 3, 2), "{}", render(&tap.requests()));
-    tap.hold();
     tap.let_go();
     objects.put(&Path::from("d"), "4".into()).await.unwrap();
     assert_eq!((tap.held(), tap.under_way()), (0, 0));
+}
+
+#[tokio::test]
+async fn ranges_are_held_one_by_one_and_what_nobody_waits_for_is_over() {
+    let tap = Tap::new();
+    let objects = tapped(&tap).1;
+    let path = Path::from("a");
+    objects.put(&path, "0123456789".into()).await.unwrap();
+    tap.clear();
+    tap.hold();
+    {
+        let mut ranges = std::pin::pin!(objects.get_ranges(&path, &[0..2, 4..6, 8..10]));
+        tokio::select! {
+            biased;
+            _ = &mut ranges => panic!("it is held"),
+            () = tokio::task::yield_now() => {}
+        }
+        assert_eq!((tap.held(), tap.under_way()), (3, 3));
+    }
+    assert_eq!((tap.held(), tap.under_way(), tap.requests().len()), (0, 0, 3));
 }

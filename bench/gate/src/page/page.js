@@ -183,10 +183,11 @@ function details(cell) {
 
 /* With #open in its address, the page shows all it has. */
 const EVERYTHING = location.hash === "#open";
-const chosen = { authority: "", width: "" };
+const chosen = { authority: "", store: "", width: "" }, FIRST = { authority: "s3", store: "parquet", width: "10" };
 function curves() {
   $("curves").replaceChildren();
-  const wanted = cell => (!chosen.authority || cell.authority === chosen.authority) && (!chosen.width || control(cell.operation) || String(cell.width) === chosen.width);
+  const fits = (cell, field) => !chosen[field] || String(cell[field]) === chosen[field];
+  const wanted = cell => fits(cell, "authority") && (control(cell.operation) || (fits(cell, "store") && fits(cell, "width")));
   for (const [operation, [name, what]] of Object.entries(OPERATIONS)) {
     const rank = cell => [cell.authority === "s3" ? 0 : 1, cell.store, cell.width, Object.keys(ACCESS).indexOf(cell.access), cell.phase];
     const before = (one, other) => one < other ? -1 : one > other ? 1 : 0;
@@ -214,7 +215,7 @@ function curves() {
 function filters() {
   const choice = (field, title, values) => {
     if (values.length < 2) return;
-    chosen[field] = field === "authority" && values.includes("s3") ? "s3" : field === "width" && values.includes("10") ? "10" : "";
+    chosen[field] = values.includes(FIRST[field]) ? FIRST[field] : "";
     const box = element("div", {}, element("span", {}, title));
     for (const value of ["", ...values]) {
       const button = element("button", { type: "button", "aria-pressed": String(value === chosen[field]) }, value || "all");
@@ -229,9 +230,10 @@ function filters() {
   };
   const failed = report.cells.some(cell => cell.verdict === "failed");
   choice("authority", "place", [...new Set(report.cells.map(cell => cell.authority))]);
+  choice("store", "store", [...new Set(report.cells.filter(cell => !control(cell.operation)).map(cell => cell.store))].sort());
   choice("width", "tables", [...new Set(report.cells.map(cell => cell.width))].sort((one, other) => one - other).map(String));
   if (failed || EVERYTHING) {
-    for (const field of ["authority", "width"]) chosen[field] = "";
+    for (const field of Object.keys(chosen)) chosen[field] = "";
     $("filters").querySelectorAll("button").forEach(button => button.setAttribute("aria-pressed", String(button.textContent === "all")));
   }
 }

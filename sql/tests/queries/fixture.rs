@@ -36,12 +36,18 @@ impl Place {
 
     /// A table whose batches come in a commit each.
     pub(crate) async fn table(&self, key: &str, schema: &SchemaRef, batches: &[RecordBatch]) {
-        self.branch.transact(|tx| async move { tx.create_table(key, schema.clone()).await.map(drop) }).await.unwrap();
+        self.try_table(key, schema, batches).await.unwrap();
+    }
+
+    /// The same, where a store may not keep such types.
+    pub(crate) async fn try_table(&self, key: &str, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<()> {
+        self.branch.transact(|tx| async move { tx.create_table(key, schema.clone()).await.map(drop) }).await?;
         for batch in batches {
             self.append(key, batch).await;
         }
         let table = MemTable::try_new(schema.clone(), vec![batches.to_vec()]).unwrap();
         self.plain.register_table(datafusion::sql::TableReference::bare(key), Arc::new(table)).unwrap();
+        Ok(())
     }
 
     pub(crate) async fn append(&self, key: &str, batch: &RecordBatch) {

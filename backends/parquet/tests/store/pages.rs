@@ -175,7 +175,7 @@ fn typed() -> RecordBatch {
 #[tokio::test]
 async fn every_type_is_exact_over_pages() {
     use Comparison::*;
-    let fixture = Fixture::new();
+    let fixture = Fixture::with(Settings { whole_bytes: 0, footer_bytes: 8 << 10, ..Settings::default() });
     let whole = typed();
     let pin = fixture.create(whole.clone()).await.pin;
     for field in whole.schema().fields() {

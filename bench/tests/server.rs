@@ -26,8 +26,14 @@ async fn the_server_at_hand_answers() {
     assert!(!pid.is_some_and(runs), "the server still runs");
 }
 
+/// Runs where RustFS is at hand, and says so where not.
 #[tokio::test]
 async fn rustfs_answers() {
+    if Product::RustFs.find().expect("a search").is_none() {
+        let error = Server::start_product(Product::RustFs).expect_err("nothing to start").to_string();
+        assert!(error.contains("set RUSTFS"), "{error}");
+        return;
+    }
     let server = Server::start_product(Product::RustFs).expect("RustFS");
     assert!(server.name().starts_with("RustFS ") && server.pid().is_some_and(runs), "{server}");
     answers(&server).await;

@@ -226,8 +226,11 @@ async fn of_two_that_decide_the_same_the_first_wins() {
                 let answered = lab.put(&key, "1").await.map(|answer| answer.status).ok();
                 let what = lab.proxy.render();
                 assert_eq!([rules[0].fired(), rules[1].fired()], [1, 0], "{what}");
-                assert_eq!(lab.stored(&key).await.is_some(), reply_first, "{what}");
                 let first = if reply_first { reply } else { request };
+                // Some servers keep an object of which they were told how long it is, and nothing else.
+                if !matches!(first, Fault::CutRequest(_)) {
+                    assert_eq!(lab.stored(&key).await.is_some(), reply_first, "{what}");
+                }
                 assert_eq!(answered == Some(500), matches!(first, Fault::Override(_) | Fault::Reject(_)), "{what}");
                 lab.proxy.heal();
                 lab.proxy.clear();

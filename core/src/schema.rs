@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, new_null_array};
-use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit, UnionMode};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit, UnionMode};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -199,6 +199,27 @@ pub fn project<'a>(schema: &Schema, columns: impl IntoIterator<Item = &'a str>) 
     };
     let fields = columns.into_iter().map(field).collect::<Result<Vec<_>>>()?;
     Ok(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The type with others for those that `other` answers for, however deep they are nested in lists, maps and structs; `None` if it has none.
+pub fn with_inner_types(data_type: &DataType, other: &dyn Fn(&DataType) -> Option<DataType>) -> Option<DataType> {
+    use DataType as T;
+    let field = |field: &FieldRef| -> Option<FieldRef> {
+        let inner = with_inner_types(field.data_type(), other)?;
+        Some(Arc::new(Field::clone(field).with_data_type(inner)))
+    };
+    match data_type {
+        T::List(item) => field(item).map(T::List),
+        T::LargeList(item) => field(item).map(T::LargeList),
+        T::FixedSizeList(item, size) => field(item).map(|item| T::FixedSizeList(item, *size)),
+        T::Map(entries, sorted) => field(entries).map(|entries| T::Map(entries, *sorted)),
+        T::Struct(fields) => {
+            let new: Vec<Option<FieldRef>> = fields.iter().map(field).collect();
+            let any = new.iter().any(Option::is_some);
+            any.then(|| T::Struct(fields.iter().zip(new).map(|(own, new)| new.unwrap_or_else(|| own.clone())).collect()))
+        }
+        flat => other(flat),
+    }
 }
 
 #[cfg(test)]

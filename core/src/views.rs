@@ -10,6 +10,7 @@ use futures::StreamExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
+use crate::schema::with_inner_types;
 use crate::store::{Partition, Scan};
 
 /// The schema with views for columns of `Utf8`. What is nested in others stays as it is.
@@ -28,21 +29,7 @@ pub fn has_views(schema: &Schema) -> bool {
 }
 
 fn plain_type(data_type: &DataType) -> Option<DataType> {
-    use DataType as T;
-    let field = |field: &FieldRef| plain_type(field.data_type()).map(|inner| Arc::new(field.as_ref().clone().with_data_type(inner)));
-    match data_type {
-        T::Utf8View => Some(T::Utf8),
-        T::List(item) => field(item).map(T::List),
-        T::LargeList(item) => field(item).map(T::LargeList),
-        T::FixedSizeList(item, size) => field(item).map(|item| T::FixedSizeList(item, *size)),
-        T::Map(entries, sorted) => field(entries).map(|entries| T::Map(entries, *sorted)),
-        T::Struct(fields) => {
-            let plain: Vec<Option<FieldRef>> = fields.iter().map(field).collect();
-            let any = plain.iter().any(Option::is_some);
-            any.then(|| T::Struct(fields.iter().zip(plain).map(|(own, plain)| plain.unwrap_or_else(|| own.clone())).collect()))
-        }
-        _ => None,
-    }
+    with_inner_types(data_type, &|inner| (*inner == DataType::Utf8View).then_some(DataType::Utf8))
 }
 
 fn with_types(schema: &Schema, other: impl Fn(&DataType) -> Option<DataType>) -> SchemaRef {

@@ -27,7 +27,7 @@ impl Candidates {
         Self { groups: groups.collect(), rows: None }
     }
 
-    /// Leaves out what no row of can pass.
+    /// Leaves out what has no row that can pass.
     pub(crate) fn find(filter: &Filter, file: &DataFile, metadata: &ArrowReaderMetadata, among: Range<usize>) -> Result<Self> {
         let bounds = FileBounds { file, schema: metadata.schema(), metadata: metadata.metadata() };
         let (mut groups, mut rows, mut skips) = (Vec::new(), Vec::new(), false);

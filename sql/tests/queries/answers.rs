@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use headwater_core::{At, ErrorKind};
 
 use super::fixture::{Place, answer, number};
-use super::sample;
+use super::{KIND, sample};
 
 async fn place() -> Place {
     let place = Place::new().await;
@@ -165,6 +165,7 @@ async fn a_table_of_views_answers_with_views() {
     let views = RecordBatch::try_from_iter_with_nullable([("v", Arc::new(StringViewArray::from(vec![long, "short"])) as _, true)]).unwrap();
     if let Err(refused) = place.try_table("v", &views.schema(), std::slice::from_ref(&views)).await {
         assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+        assert_ne!(KIND.store, "parquet", "it keeps views");
         return;
     }
     let found = answer(&place.snapshot().await, "SELECT v, upper(v) FROM v WHERE v > 'so'").await.unwrap();

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, make_array};
-use arrow_schema::{DataType, Field, FieldRef, Schema};
+use arrow_schema::{DataType, Field, Schema};
+use headwater::schema::with_inner_types;
 use headwater::{Error, Result};
 
 /// The batch with every named time zone replaced by its instant in UTC.
@@ -27,20 +28,10 @@ pub(super) fn printable(batch: &RecordBatch) -> Result<RecordBatch> {
 
 /// The type with an offset instead of a named zone; `None` if it has none.
 fn renamed(data_type: &DataType) -> Option<DataType> {
-    let field = |field: &FieldRef| renamed(field.data_type()).map(|new| Arc::new(field.as_ref().clone().with_data_type(new)));
-    match data_type {
+    with_inner_types(data_type, &|inner| match inner {
         DataType::Timestamp(unit, Some(zone)) if !zone.starts_with(['+', '-']) => Some(DataType::Timestamp(*unit, Some("+00:00".into()))),
-        DataType::List(item) => field(item).map(DataType::List),
-        DataType::LargeList(item) => field(item).map(DataType::LargeList),
-        DataType::FixedSizeList(item, size) => field(item).map(|item| DataType::FixedSizeList(item, *size)),
-        DataType::Map(entries, sorted) => field(entries).map(|entries| DataType::Map(entries, *sorted)),
-        DataType::Struct(fields) => {
-            let new: Vec<Option<FieldRef>> = fields.iter().map(field).collect();
-            let any = new.iter().any(Option::is_some);
-            any.then(|| DataType::Struct(fields.iter().zip(new).map(|(old, new)| new.unwrap_or_else(|| old.clone())).collect()))
-        }
         _ => None,
-    }
+    })
 }
 
 fn with_offset(column: &ArrayRef) -> Result<ArrayRef, arrow_schema::ArrowError> {

@@ -180,7 +180,7 @@ async fn every_type_is_exact_over_pages() {
     let pin = fixture.create(whole.clone()).await.pin;
     for field in whole.schema().fields() {
         let (name, column) = (field.name(), &whole[field.name().as_str()]);
-        let (mut read_bytes, mut most) = (0, 0);
+        let (mut first, mut most) = (0, 0);
         for at in [0, 19_999, 41_000, 63_999] {
             for op in [Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual] {
                 let compared = Filter::Compare { column: name.clone(), op, value: column.slice(at, 1) };
@@ -191,12 +191,15 @@ async fn every_type_is_exact_over_pages() {
                     let bytes = fixture.objects.take().total("GET", "");
                     let expected = filter.apply(&whole.project(&[whole.schema().index_of(name).unwrap()]).unwrap()).unwrap();
                     assert_eq!((found.num_rows(), &found), (expected.num_rows(), &expected), "{filter}");
-                    (read_bytes, most) = (read_bytes + bytes, most.max(bytes));
+                    most = most.max(bytes);
+                    if at == 0 && matches!(&filter, Filter::Compare { op: Equal, .. }) {
+                        first = bytes;
+                    }
                 }
             }
         }
-        println!("{name}: {read_bytes} bytes in 48 scans of at most {most}");
-        // What is one value everywhere, or is found in the end of the file, leaves nothing out.
-        assert!(read_bytes < 48 * most || name == "around_zero", "{name}: no page was left out");
+        println!("{name}: {first} bytes for its first value, {most} for all");
+        // What takes a few bytes is read with the end of the file, and one value everywhere leaves nothing out.
+        assert!(first < most || ["around_zero", "flag"].contains(&name.as_str()), "{name}: no page was left out");
     }
 }

@@ -28,7 +28,7 @@ pub type Between = Arc<dyn Fn(OpenedBackend) -> OpenedBackend + Send + Sync>;
 
 /// A catalog under measurement.
 pub(super) struct Lake<'a> {
-    place: &'a Place,
+    pub(super) place: &'a Place,
     pub(super) subject: &'a Subject,
     between: &'a Between,
     pub(super) meter: Meter,

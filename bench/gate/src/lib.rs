@@ -113,7 +113,7 @@ impl Gate {
 
     fn block_on<T>(&self, place: &Place, work: impl Future<Output = Result<T>>) -> Result<T> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().start_paused(place.may_pause()).build().map_err(Error::io("starting a runtime"))?;
+        let runtime = runtime.enable_all().thread_name(place.threads()).build().map_err(Error::io("starting a runtime"))?;
         runtime.block_on(work)
     }
 

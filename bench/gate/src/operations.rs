@@ -45,8 +45,12 @@ pub struct Point {
 pub type Curves = BTreeMap<Cell, Vec<Point>>;
 
 /// Round trips that the clock has confirmed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Confirmation {
+    /// Where: `local` or `s3`.
+    pub authority: &'static str,
+    /// On tables of which data store.
+    pub store: String,
     /// The operation.
     pub operation: &'static str,
     /// The access.
@@ -210,9 +214,9 @@ async fn confirm(lake: &Lake<'_>) -> Result<Vec<Confirmation>> {
         work().await?;
         let what = format!("{operation} ({access}) of {} with delayed requests", lake.subject.name());
         let round_trips = lake.meter.measure(&what, work()).await?.1.round_trips;
-        if let Some(times_the_delay) = lake.meter.confirm(&what, round_trips, work).await? {
-            confirmed.push(Confirmation { operation, access, round_trips, times_the_delay });
-        }
+        let times_the_delay = lake.meter.confirm(&what, round_trips, work).await?;
+        let (authority, store) = (lake.place.authority(), lake.subject.store.clone());
+        confirmed.push(Confirmation { authority, store, operation, access, round_trips, times_the_delay });
     }
     Ok(confirmed)
 }

@@ -108,19 +108,22 @@ impl Place {
         }
     }
 
-    /// Whether its work may run by a clock that moves only when nothing else can.
-    pub(super) fn may_pause(&self) -> bool {
-        matches!(self.kind, Kind::Folder { .. })
+    /// The name of the threads that its runtime waits on files with: at most 15 characters, all that the kernel keeps of a name.
+    pub(super) fn threads(&self) -> &'static str {
+        match self.kind {
+            Kind::Folder { .. } => "gate-local",
+            Kind::Loopback { .. } | Kind::Remote { .. } => "gate-s3",
+        }
     }
 
-    /// Counters for one catalog's processes, whose store may compute on threads of this name.
-    pub(super) async fn meter(&self, threads: Option<&'static str>) -> Result<Meter> {
+    /// Counters for one catalog's processes, whose store may compute on threads of this name, beside the runtime's own.
+    pub(super) async fn meter(&self, computing: Option<&'static str>) -> Result<Meter> {
         let outside = match &self.kind {
             Kind::Folder { .. } => Outside::Nowhere,
             Kind::Loopback { server, bucket } => Outside::Loopback(Arc::new(Wire::new(bucket)), Proxy::before(server).await?),
             Kind::Remote { location } => Outside::Connector(Arc::new(Wire::new(location.url.host_str().unwrap_or_default()))),
         };
-        Ok(Meter::new(outside, threads))
+        Ok(Meter::new(outside, std::iter::once(self.threads()).chain(computing).collect()))
     }
 
     /// The backend of one catalog here, past every counter.

@@ -1,5 +1,6 @@
 //! The report in a terminal: one line for each curve, and what is wrong in full.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::budget::Law;
@@ -36,7 +37,9 @@ pub fn text(report: &Report) -> String {
     }
     if !report.confirmed.is_empty() {
         let say = |one: &Confirmation| format!("{} ({}) {}", one.operation, one.access, one.times_the_delay);
-        let all: Vec<String> = report.confirmed.iter().map(say).collect();
+        // Most catalogs need the same.
+        let all: BTreeSet<String> = report.confirmed.iter().map(say).collect();
+        let all: Vec<String> = all.into_iter().collect();
         let _ = writeln!(text, "\nround trips confirmed by the clock, every request delayed: {}", all.join(", "));
     }
     for cell in report.cells.iter().filter(|cell| cell.verdict == Verdict::Failed) {

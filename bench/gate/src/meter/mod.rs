@@ -3,12 +3,11 @@
 //! A tap stands right above the backend everywhere. On S3 the client's HTTP connector counts as well, and on a loopback server a proxy on the
 //! wire, too; they must agree, or no figure counts.
 //!
-//! Round trips are exact, and no clock of the machine decides: on a local disk every request takes one unit of a clock that only moves when
-//! nothing else can (tokio's paused one), so the time an operation takes is its round trips. On a loopback server the proxy holds all that
-//! arrives until everything the client has under way is there and the client does nothing more; then it lets all of it go at once, and the
-//! number of times it does is the number of round trips. Where a store computes on threads of its own, whatever is counted on, requests are
-//! held until these threads rest, too. On a server far away the disjoint stages are counted. A busy machine can only make a stage into two,
-//! never two into one.
+//! Round trips are the longest chain of requests each of which began when the one before had ended: what waits for another is always in such a
+//! chain, so none is missed. So that what waits for nothing is not in one by chance, requests are held, by the tap on a local disk and by the
+//! proxy before a loopback server, until the client can only wait: all that it has under way is held, its runtime has nothing to do, and the
+//! threads that it waits on files with or computes on sleep. Then all are let go together. No clock decides, and a clock confirms it. On a
+//! server far away nothing is held.
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +18,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::threads::resting;
+use self::totals::{Totals, is_control_key, is_page, retried};
+use crate::error::{Error, Result};
+use crate::wire::Wire;
 use headwater::head::{Head, Segment};
 use headwater_bench::proxy::{Fault, Injected, Proxy, Request, Rule, render, stages};
 use headwater_conformance::shape::Shape;
@@ -26,13 +29,6 @@ use headwater_conformance::tap::{self, Tap};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use self::threads::resting;
-use self::totals::{Totals, is_control_key, is_page, retried};
-use crate::error::{Error, Result};
-use crate::wire::Wire;
-
-/// What one request takes on a local disk, by a clock that only moves when nobody has anything to do.
-const LATENCY: Duration = Duration::from_millis(10);
 /// How long nothing more may come before what is held is let go, in turns of the client's own runtime, a millisecond each.
 const QUIET: usize = 4;
 /// Turns after which whatever is held is let go: a client that goes on without its requests must not stand still.
@@ -96,34 +92,24 @@ pub(super) enum Outside {
 pub(super) struct Meter {
     pub(super) tap: Arc<Tap>,
     pub(super) outside: Outside,
-    /// The name of the threads its store computes on, beside the runtime's own.
-    threads: Option<&'static str>,
+    /// The names of the threads that its processes work on, beside the one that asks.
+    threads: Vec<&'static str>,
 }
 
 impl Meter {
-    pub(super) fn new(outside: Outside, threads: Option<&'static str>) -> Self {
-        let by_the_clock = matches!(outside, Outside::Nowhere) && threads.is_none();
-        let latency = if by_the_clock { LATENCY } else { Duration::ZERO };
-        Self { tap: Tap::with_latency(latency), outside, threads }
+    pub(super) fn new(outside: Outside, threads: Vec<&'static str>) -> Self {
+        Self { tap: Tap::keeping(), outside, threads }
     }
 
     /// Does something, and counts what it asks for.
     pub(super) async fn measure<T>(&self, what: &str, work: impl Future<Output = Result<T>>) -> Result<(T, Sample)> {
         self.tap.clear();
-        let (done, round_trips) = match &self.outside {
-            Outside::Nowhere if self.threads.is_some() => {
-                // Turns take their millisecond: threads do not wait for a clock that waits for them.
-                tokio::time::resume();
+        let (done, rounds) = match &self.outside {
+            Outside::Nowhere => {
                 self.tap.hold();
                 let (done, rounds) = self.in_rounds(work, &Holding::Tap(&self.tap)).await;
                 self.tap.let_go();
-                tokio::time::pause();
                 (done?, rounds)
-            }
-            Outside::Nowhere => {
-                let begun = Instant::now();
-                let done = work.await?;
-                (done, (begun.elapsed().as_millis() / LATENCY.as_millis()) as usize)
             }
             Outside::Loopback(wire, proxy) => {
                 wire.clear();
@@ -136,30 +122,31 @@ impl Meter {
             }
             Outside::Connector(wire) => {
                 wire.clear();
-                (work.await?, stages(&wire.requests()))
+                (work.await?, usize::MAX)
             }
         };
         let requests = self.tap.requests();
-        let mut sample = sample(&requests, round_trips)?;
+        let mut sample = sample(&requests)?;
         if let Outside::Loopback(wire, _) | Outside::Connector(wire) = &self.outside {
-            count_hidden(&wire.requests(), &mut sample);
+            let requests = wire.requests();
+            count_hidden(&requests, &mut sample);
+            sample.round_trips = stages(&requests);
         }
-        self.compare(what, &requests, &sample)?;
+        self.compare(what, &requests, &sample, rounds)?;
         Ok((done, sample))
     }
 
-    /// Confirms a number of round trips by the clock, on a loopback server: with every request delayed by the same time, an operation takes that
-    /// time once for each. Returns how often it took it. `None` elsewhere: a disk's clock is the count itself.
-    pub(super) async fn confirm<T>(&self, what: &str, round_trips: usize, work: impl AsyncFn() -> Result<T>) -> Result<Option<usize>> {
-        let Outside::Loopback(_, proxy) = &self.outside else { return Ok(None) };
+    /// Confirms a number of round trips by the clock: with every request delayed by the same time, an operation takes that time once for each.
+    /// Returns how often it took it.
+    pub(super) async fn confirm<T>(&self, what: &str, round_trips: usize, work: impl AsyncFn() -> Result<T>) -> Result<usize> {
         let mut times = 0;
         for attempt in 0..TRIES {
             let delay = INJECTED * 2u32.pow(attempt);
-            proxy.inject(Rule::new(Fault::DelayRequest(delay)));
+            self.delay(delay);
             let begun = Instant::now();
             let done = work().await;
             let took = begun.elapsed();
-            proxy.heal();
+            self.delay(Duration::ZERO);
             done?;
             times = (took.as_millis() / delay.as_millis()) as usize;
             if times <= round_trips {
@@ -167,10 +154,19 @@ impl Meter {
             }
         }
         if times == round_trips {
-            return Ok(Some(times));
+            return Ok(times);
         }
         let problem = format!("{round_trips} round trips were counted, but with each request delayed it took {times} times the delay");
         Err(Error::untrusted(what, problem))
+    }
+
+    /// Delays every request from now on, as far from the client as it can be done.
+    fn delay(&self, delay: Duration) {
+        match &self.outside {
+            Outside::Loopback(_, proxy) if delay.is_zero() => proxy.heal(),
+            Outside::Loopback(_, proxy) => drop(proxy.inject(Rule::new(Fault::DelayRequest(delay)))),
+            Outside::Nowhere | Outside::Connector(_) => self.tap.delay(delay),
+        }
     }
 
     /// Runs work whose requests are held, letting go all of them whenever the client can do nothing but wait. Returns how often.
@@ -183,7 +179,7 @@ impl Meter {
                 () = tokio::time::sleep(Duration::from_millis(1)) => {}
             }
             let (holds, under_way) = holding.holds();
-            let waits = holds > 0 && holds == under_way && holds == before && self.threads.is_none_or(resting);
+            let waits = holds > 0 && holds == under_way && holds == before && resting(&self.threads);
             turns = if holds > 0 { turns + 1 } else { 0 };
             quiet = if waits { quiet + 1 } else { 0 };
             before = holds;
@@ -197,20 +193,21 @@ impl Meter {
         }
     }
 
-    /// Whether all counters have seen the same requests, and the same round trips.
-    fn compare(&self, what: &str, tapped: &[tap::Request], sample: &Sample) -> Result<()> {
+    /// Whether all counters have seen the same requests, and the same round trips: not more than requests were let go.
+    fn compare(&self, what: &str, tapped: &[tap::Request], sample: &Sample, rounds: usize) -> Result<()> {
         let by_tap = Totals::of_tap(tapped);
         let differ = |who: &str, theirs: &Totals, log: String| {
             let problem = format!("the tap counts {by_tap:?}\n{}\nand the {who} {theirs:?}\n{log}", sample.log);
             if by_tap == *theirs { Ok(()) } else { Err(Error::untrusted(what, problem)) }
         };
-        let stages_of_tap = tap::stages(tapped);
-        let trips = |stages: usize| {
-            let problem = format!("{} round trips were seen, but {stages} disjoint stages\n{}", sample.round_trips, sample.log);
-            if stages == sample.round_trips { Ok(()) } else { Err(Error::untrusted(what, problem)) }
+        let trips = |who: &str, stages: usize| {
+            let counted = sample.round_trips;
+            let problem =
+                format!("{counted} round trips were counted, {stages} by the {who}; requests were let go {rounds} times\n{}", sample.log);
+            if stages == counted && stages <= rounds { Ok(()) } else { Err(Error::untrusted(what, problem)) }
         };
         match &self.outside {
-            Outside::Nowhere => trips(stages_of_tap),
+            Outside::Nowhere => trips("tap", tap::stages(tapped)),
             Outside::Loopback(wire, proxy) => {
                 let (connector, on_the_wire) = (wire.requests(), proxy.requests());
                 differ("connector", &Totals::of_wire(&connector), clipped(&render(&connector)))?;
@@ -221,9 +218,9 @@ impl Meter {
                 }
                 // A tap sees neither a list's pages, one after the other, nor what is sent again.
                 if hidden(&connector) == 0 {
-                    trips(stages_of_tap)?;
+                    trips("tap", tap::stages(tapped))?;
                 }
-                trips(proxy.stages())
+                trips("proxy", proxy.stages())
             }
             Outside::Connector(wire) => differ("connector", &Totals::of_wire(&wire.requests()), clipped(&render(&wire.requests()))),
         }
@@ -282,8 +279,8 @@ fn is_control(request: &tap::Request) -> bool {
     request.verb.split_once(' ').is_some_and(|(_, of)| of.starts_with("head") || of.starts_with("record"))
 }
 
-fn sample(requests: &[tap::Request], round_trips: usize) -> Result<Sample> {
-    let mut sample = Sample { round_trips, log: clipped(&tap::render(requests)), ..Sample::default() };
+fn sample(requests: &[tap::Request]) -> Result<Sample> {
+    let mut sample = Sample { round_trips: tap::stages(requests), log: clipped(&tap::render(requests)), ..Sample::default() };
     for request in requests {
         *sample.verbs.entry(request.verb.to_owned()).or_default() += 1;
         let cost = if is_control(request) { &mut sample.control } else { &mut sample.data };

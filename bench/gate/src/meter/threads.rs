@@ -2,18 +2,18 @@
 
 use std::fs;
 
-/// Whether every thread of this process that has this name sleeps. Where no such thing can be known (`/proc` is Linux's), they count as resting:
+/// Whether every thread of this process that has one of these names sleeps. Where no such thing can be known (`/proc` is Linux's), they count as resting:
 /// a thread that still computes then makes one stage into two.
-pub(super) fn resting(name: &str) -> bool {
+pub(super) fn resting(names: &[&str]) -> bool {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return true };
     threads.flatten().all(|thread| {
         // A thread that ends meanwhile has nothing to do, either.
-        fs::read_to_string(thread.path().join("stat")).map_or(true, |stat| is_asleep(&stat) || !is_named(&stat, name))
+        fs::read_to_string(thread.path().join("stat")).map_or(true, |stat| is_asleep(&stat) || !is_named(&stat, names))
     })
 }
 
-fn is_named(stat: &str, name: &str) -> bool {
-    stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).is_some_and(|(comm, _)| comm == name)
+fn is_named(stat: &str, names: &[&str]) -> bool {
+    stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).is_some_and(|(comm, _)| names.contains(&comm))
 }
 
 fn is_asleep(stat: &str) -> bool {
@@ -42,14 +42,14 @@ mod tests {
         let thread = std::thread::Builder::new().name("a (thread)".to_owned()).spawn(run).unwrap();
         ended.recv().unwrap();
         let wait_until = |rests: bool| {
-            while resting("a (thread)") != rests {
+            while resting(&["another", "a (thread)"]) != rests {
                 std::thread::yield_now();
             }
         };
         wait_until(true);
         give.send(true).unwrap();
         wait_until(false);
-        assert!(resting("nobody"));
+        assert!(resting(&["nobody"]));
         give.send(false).unwrap();
         ended.recv().unwrap();
         wait_until(true);

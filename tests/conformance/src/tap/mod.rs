@@ -1,10 +1,8 @@
 //! A tap on every request: counts them, finds disjoint stages, and kills at any of them. It sits below retries, right above the backend.
 //!
 //! A backend in memory answers without ever yielding, so that requests issued side by side would follow each other. Each request therefore
-//! lets the others of its process go first between its begin and the backend: what nobody waits for overlaps, on every backend. A tap with a
-//! latency ([`Tap::with_latency`]) does that by time: in a runtime whose clock is paused, all that is issued before anybody waits overlaps for
-//! certain, and the time an operation takes is its number of round trips. A tap that holds ([`Tap::hold`]) does it by what its caller knows: all
-//! that is held when nothing more can come is let go together.
+//! lets the others of its process go first between its begin and the backend: what nobody waits for overlaps, on every backend. A tap that holds
+//! ([`Tap::hold`]) does that for certain: all that is held when its caller knows that nothing more can come is let go together.
 
 mod authority;
 mod objects;
@@ -39,7 +37,7 @@ pub struct Request {
     pub received: usize,
     /// When it began and ended, in ticks of the tap's own counter: two requests overlap if their intervals do.
     pub span: Range<u64>,
-    /// The head or record that went over the wire, if the tap keeps them ([`Tap::with_latency`]); else empty.
+    /// The head or record that went over the wire, if the tap keeps them ([`Tap::keeping`]); else empty.
     pub control: Bytes,
 }
 
@@ -63,7 +61,10 @@ struct State {
     fault: Option<Fault>,
     dead: bool,
     fired: bool,
-    latency: Option<Duration>,
+    /// Whether heads and records are kept.
+    keeps: bool,
+    /// What each request takes before it reaches the backend.
+    delay: Duration,
     /// Requests wait for a release while there is one.
     releases: Option<watch::Sender<()>>,
     /// Requests that do.
@@ -126,11 +127,16 @@ impl Tap {
         Arc::new(tap)
     }
 
-    /// A tap that lets each request take so long before it reaches the backend, by tokio's clock, and keeps the heads and records it sees.
-    pub fn with_latency(latency: Duration) -> Arc<Self> {
+    /// A tap that keeps the heads and records it sees.
+    pub fn keeping() -> Arc<Self> {
         let tap = Self::default();
-        tap.state().latency = Some(latency);
+        tap.state().keeps = true;
         Arc::new(tap)
+    }
+
+    /// From now on each request takes so long, by tokio's clock, before it reaches the backend.
+    pub fn delay(&self, delay: Duration) {
+        self.state().delay = delay;
     }
 
     /// From now on each request waits for a release before it reaches the backend.
@@ -167,11 +173,11 @@ impl Tap {
 
     /// The same for requests that are made together.
     async fn let_all_begin(&self, requests: Range<usize>) {
-        let (latency, release) = {
+        let (delay, release) = {
             let mut state = self.state();
             let release = state.releases.as_ref().map(watch::Sender::subscribe);
             state.held += if release.is_some() { requests.len() } else { 0 };
-            (state.latency, release)
+            (state.delay, release)
         };
         if let Some(mut release) = release {
             let mut held = Held { tap: self, requests, released: false };
@@ -180,21 +186,19 @@ impl Tap {
             held.released = true;
             return;
         }
-        match latency {
-            // A sleep of no length would still last until the timer's next tick.
-            Some(latency) if !latency.is_zero() => tokio::time::sleep(latency).await,
-            _ => {
-                for _ in 0..YIELDS {
-                    tokio::task::yield_now().await;
-                }
-            }
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+            return;
+        }
+        for _ in 0..YIELDS {
+            tokio::task::yield_now().await;
         }
     }
 
     /// Keeps a head or record with its request.
     fn keep(&self, index: usize, control: &Bytes) {
         let mut state = self.state();
-        if state.latency.is_some()
+        if state.keeps
             && let Some(request) = state.requests.get_mut(index)
         {
             request.control = control.clone();

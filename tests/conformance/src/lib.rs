@@ -36,6 +36,7 @@
 //! - [`lab`]: catalogs over a fixture, as separate processes open them.
 //! - [`values`]: columns of every type.
 //! - [`tap`]: counts requests, finds round trips, kills.
+//! - [`rounds`]: makes round trips exact.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test kit answers by panics")]
 
@@ -46,6 +47,7 @@ pub mod faults;
 pub mod fixture;
 pub mod invariants;
 pub mod lab;
+pub mod rounds;
 pub mod rows;
 pub mod shape;
 pub mod store;

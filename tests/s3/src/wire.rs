@@ -1,18 +1,17 @@
 //! What commits cost on the wire of a real S3 server, counted by the proxy.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use headwater_bench::proxy::{Fault, Proxy, Rule, Verb};
+use headwater_bench::proxy::{Proxy, Verb};
 use headwater_conformance::fixture::Fixture;
 use headwater_conformance::rows::{numbered, schema};
+use headwater_conformance::tap::{Tap, TapAuthority, TapObjects, render};
 use headwater_core::registry::Registry;
 use headwater_core::{Catalog, Parts};
+use headwater_suite::Kind;
 
 use crate::Buckets;
-
-/// Enough that requests which do not wait for each other overlap.
-pub const LATENCY: Duration = Duration::from_millis(60);
 
 /// A bucket behind a proxy.
 pub async fn proxied() -> (Proxy, Buckets) {
@@ -28,15 +27,22 @@ pub async fn parts(buckets: &Buckets, registry: Registry) -> Parts {
     Parts::new(registry, backend.authority, backend.objects)
 }
 
+/// The same, behind a tap: round trips are counted there.
+pub async fn tapped(buckets: &Buckets, registry: Registry, tap: &Arc<Tap>) -> Parts {
+    let backend = buckets.reopen().await;
+    let authority = Arc::new(TapAuthority::new(backend.authority, tap.clone()));
+    Parts::new(registry, authority, Arc::new(TapObjects::new(backend.objects, tap.clone())))
+}
+
 /// Two rows.
 pub fn batch(number: i64) -> RecordBatch {
     numbered(number..number + 2)
 }
 
 /// A commit to three tables is seven requests in two round trips, at any depth.
-pub async fn three_tables_are_seven_requests(registry: fn() -> Registry, store: &str) {
-    let (proxy, buckets) = proxied().await;
-    let main = Catalog::open_or_create(parts(&buckets, registry()).await, store).await.unwrap().branch("main").unwrap();
+pub async fn three_tables_are_seven_requests(Kind { store, registry, threads }: Kind) {
+    let ((proxy, buckets), tap) = (proxied().await, Tap::new());
+    let main = Catalog::open_or_create(tapped(&buckets, registry(), &tap).await, store).await.unwrap().branch("main").unwrap();
     main.transact(|tx| async move {
         for number in 0..10 {
             tx.create_table(&format!("t{number}"), schema()).await?;
@@ -45,22 +51,22 @@ pub async fn three_tables_are_seven_requests(registry: fn() -> Registry, store: 
     })
     .await
     .unwrap();
-    proxy.inject(Rule::new(Fault::DelayRequest(LATENCY)));
     let (mut warm, mut spills) = (0, 0);
     for depth in 0..80 {
         proxy.clear();
-        main.transact(|tx| async move {
+        tap.clear();
+        let commit = main.transact(|tx| async move {
             for number in 0..3 {
                 let table = tx.table(&format!("t{number}")).await?;
                 tx.append(&table, batch(depth)).await?;
             }
             Ok(())
-        })
-        .await
-        .unwrap();
+        });
+        tap.in_rounds(commit, threads).await.0.unwrap();
         let requests = proxy.requests();
         let spilled = requests.iter().filter(|request| request.key.contains("/segment/")).count();
-        assert!(spilled <= 1 && requests.len() == 7 + spilled && proxy.stages() == 2, "{}", proxy.render());
+        assert!(spilled <= 1 && requests.len() == 7 + spilled, "{}", proxy.render());
+        assert_eq!((tap.requests().len(), tap.stages()), (requests.len(), 2), "{}", render(&tap.requests()));
         assert!(requests.iter().all(|request| request.verb == Verb::Put), "{}", proxy.render());
         (warm, spills) = (warm + 1, spills + spilled);
 
@@ -73,6 +79,9 @@ pub async fn three_tables_are_seven_requests(registry: fn() -> Registry, store: 
     assert!(spills >= 3);
 
     proxy.clear();
-    let cold = Catalog::open(parts(&buckets, registry()).await).await.unwrap().branch("main").unwrap().snapshot_at_open().await.unwrap();
-    assert_eq!((cold.seq(), proxy.requests().len(), proxy.stages()), (81, 2, 1), "{}", proxy.render());
+    tap.clear();
+    let parts = tapped(&buckets, registry(), &tap).await;
+    let open = async { Catalog::open(parts).await?.branch("main")?.snapshot_at_open().await };
+    let cold = tap.in_rounds(open, threads).await.0.unwrap();
+    assert_eq!((cold.seq(), proxy.requests().len(), tap.requests().len(), tap.stages()), (81, 2, 2, 1), "{}", proxy.render());
 }

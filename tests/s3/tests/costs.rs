@@ -2,17 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures::future::join_all;
-use headwater_bench::proxy::{Fault, Proxy, Request, Rule, Verb};
+use headwater_bench::proxy::{Proxy, Request, Verb};
 use headwater_conformance::fixture::Fixture;
 use headwater_conformance::rows::{numbered, schema};
 use headwater_conformance::shape::Shape;
+use headwater_conformance::tap::Tap;
 use headwater_core::authority::HeadRead;
 use headwater_core::head::Head;
 use headwater_core::verify::Depth;
-use headwater_core::{At, Branch, Catalog, Parts};
+use headwater_core::{At, Branch, Catalog};
+use headwater_suite_s3::wire::{parts, proxied, tapped};
 use headwater_suite_s3::{Buckets, registry};
 
 const DEPTHS: [u64; 4] = [20, 80, 320, 1_280];
@@ -22,22 +24,19 @@ const PHASE: usize = 12;
 /// The limits of a head: its journal tail, and all besides (ten tables, names of one length).
 const TAIL_BYTES: usize = 32 << 10;
 const REST_BYTES: usize = 10 << 10;
-/// Enough that requests which do not wait for each other overlap, also on a machine that does much else.
-const LATENCY: Duration = Duration::from_millis(100);
 
-/// One catalog behind a proxy that counts, and the handle of one warm process.
+/// One catalog behind a proxy that counts requests and a tap that counts round trips, and the handle of one warm process.
 struct Wire {
     proxy: Proxy,
+    tap: Arc<Tap>,
     buckets: Buckets,
     main: Branch,
 }
 
 impl Wire {
     async fn new() -> Self {
-        let proxy = Proxy::before(Buckets::direct().server).await.unwrap();
-        let buckets = Buckets::behind(proxy.addr());
-        buckets.open_fresh().await;
-        let main = Catalog::open_or_create(parts(&buckets).await, "parquet").await.unwrap().branch("main").unwrap();
+        let ((proxy, buckets), tap) = (proxied().await, Tap::new());
+        let main = Catalog::open_or_create(tapped(&buckets, registry(), &tap).await, "parquet").await.unwrap().branch("main").unwrap();
         let created = main.transact(|tx| async move {
             for table in 0..WIDTH {
                 tx.create_table(&key(table), schema()).await?;
@@ -45,27 +44,22 @@ impl Wire {
             Ok(())
         });
         created.await.unwrap();
-        Self { proxy, buckets, main }
+        Self { proxy, tap, buckets, main }
     }
 
     async fn cold(&self) -> Branch {
-        Catalog::open(parts(&self.buckets).await).await.unwrap().branch("main").unwrap()
+        Catalog::open(tapped(&self.buckets, registry(), &self.tap).await).await.unwrap().branch("main").unwrap()
     }
 
-    /// One request after the other takes so long from here on; what is counted begins here.
-    fn count(&self) {
-        self.proxy.heal();
-        self.proxy.inject(Rule::new(Fault::DelayRequest(LATENCY)));
+    /// Does something, and returns its requests and in how many round trips they came. No operation here may list.
+    async fn counted<T>(&self, work: impl Future<Output = T>) -> (T, Vec<Request>, usize) {
         self.proxy.clear();
-    }
-
-    /// The requests since then, and in how many round trips. No operation here may list.
-    fn counted(&self) -> (Vec<Request>, usize) {
-        let (requests, stages) = (self.proxy.requests(), self.proxy.stages());
-        assert!(!requests.is_empty(), "nothing was counted");
+        self.tap.clear();
+        let (done, _) = self.tap.in_rounds(work, &[]).await;
+        let requests = self.proxy.requests();
+        assert!(!requests.is_empty() && requests.len() == self.tap.requests().len(), "{}", self.proxy.render());
         assert!(requests.iter().all(|request| request.verb != Verb::List), "a list:\n{}", self.proxy.render());
-        self.proxy.heal();
-        (requests, stages)
+        (done, requests, self.tap.stages())
     }
 
     /// Appends one row to each of some tables, in one commit.
@@ -121,11 +115,6 @@ async fn append(main: &Branch, tables: &[usize]) -> u64 {
     appended.await.unwrap().seq
 }
 
-async fn parts(buckets: &Buckets) -> Parts {
-    let backend = buckets.reopen().await;
-    Parts::new(registry(), backend.authority, backend.objects)
-}
-
 fn key(table: usize) -> String {
     format!("t{table}")
 }
@@ -134,22 +123,17 @@ fn key(table: usize) -> String {
 async fn lookups(wire: &Wire, depth: u64) {
     let other = wire.cold().await;
     other.snapshot().await.unwrap();
-    wire.count();
-    let current = wire.main.snapshot().await.unwrap();
-    let (requests, stages) = wire.counted();
+    let (current, requests, stages) = wire.counted(async { wire.main.snapshot().await.unwrap() }).await;
     let [unchanged] = &requests[..] else { panic!("{}", wire.proxy.render()) };
     assert_eq!((current.seq(), unchanged.verb, unchanged.status, unchanged.received, stages), (depth, Verb::Get, Some(304), 0, 1));
 
-    wire.count();
-    let cold = wire.cold().await.snapshot_at_open().await.unwrap();
-    let (requests, stages) = wire.counted();
+    let (cold, requests, stages) = wire.counted(async { wire.cold().await.snapshot_at_open().await.unwrap() }).await;
     assert_eq!((cold.seq(), cold.commit(), cold.tables().len()), (depth, current.commit(), WIDTH));
     assert!(requests.len() <= 2 && stages == 1 && requests.iter().all(|request| request.verb == Verb::Get), "{}", wire.proxy.render());
 
     assert_eq!(wire.append(&[0]).await, depth + 1);
-    wire.count();
-    assert_eq!(other.snapshot().await.unwrap().seq(), depth + 1);
-    let (requests, _) = wire.counted();
+    let (later, requests, _) = wire.counted(async { other.snapshot().await.unwrap() }).await;
+    assert_eq!(later.seq(), depth + 1);
     let [moved] = &requests[..] else { panic!("{}", wire.proxy.render()) };
     assert_eq!((moved.verb, moved.status, moved.received), (Verb::Get, Some(200), wire.head().await.len()));
 }
@@ -158,9 +142,7 @@ async fn lookups(wire: &Wire, depth: u64) {
 async fn appends(wire: &Wire) {
     let (mut plain, mut spills) = (0, 0);
     while spills == 0 || plain < 2 {
-        wire.count();
-        wire.append(&[1, 4, 7]).await;
-        let (requests, stages) = wire.counted();
+        let (_, requests, stages) = wire.counted(wire.append(&[1, 4, 7])).await;
         let spilled = requests.iter().filter(|request| request.key.contains("/segment/")).count();
         assert!(spilled <= 1 && requests.len() == 7 + spilled && stages == 2, "{}", wire.proxy.render());
         assert!(requests.iter().all(|request| request.verb == Verb::Put), "{}", wire.proxy.render());
@@ -174,17 +156,18 @@ async fn history(wire: &Wire) -> (usize, usize) {
     let last = wire.main.snapshot().await.unwrap().seq();
     let mut old = 0;
     for seq in [1, last / 4, last / 3, last / 2, last * 2 / 3, last * 3 / 4] {
-        wire.count();
-        let then = wire.cold().await.snapshot_at_open().await.unwrap().at(At::Seq(seq)).await.unwrap();
+        let there = async { wire.cold().await.snapshot_at_open().await.unwrap().at(At::Seq(seq)).await.unwrap() };
+        let (then, requests, _) = wire.counted(there).await;
         assert_eq!(then.seq(), seq);
-        old = old.max(wire.counted().0.len());
+        old = old.max(requests.len());
     }
-    wire.count();
-    assert_eq!(wire.cold().await.snapshot_at_open().await.unwrap().log(usize::MAX).await.unwrap().len() as u64, last);
-    (old, wire.counted().0.len())
+    let log = async { wire.cold().await.snapshot_at_open().await.unwrap().log(usize::MAX).await.unwrap() };
+    let (log, requests, _) = wire.counted(log).await;
+    assert_eq!(log.len() as u64, last);
+    (old, requests.len())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn costs_do_not_grow_with_depth() {
     let wire = Wire::new().await;
     let mut measured: Vec<(u64, Shape, usize)> = Vec::new();
@@ -215,6 +198,6 @@ async fn costs_do_not_grow_with_depth() {
         assert!(*whole as u64 > *more / 40, "the meter sees what grows: {whole} requests at {more}");
     }
     headwater_conformance::report(format_args!("counters of a head: {}", measured[0].1.names()));
-    let catalog = Catalog::open(parts(&wire.buckets).await).await.unwrap();
+    let catalog = Catalog::open(parts(&wire.buckets, registry()).await).await.unwrap();
     assert!(catalog.verify(Depth::Metadata).await.unwrap().ok());
 }

@@ -59,8 +59,8 @@ const COMMITS: usize = 4;
 /// What a far-away store may take. At this latency round trips are what time goes into, so commits for each round trip are commits for each
 /// second.
 const FAR: Duration = Duration::from_millis(100);
-/// How often it is tried, each time twice as far away: on a busy machine writers come late for a swap that they would share, unless what the
-/// machine needs is small beside the way.
+/// How often it is tried, each time twice as far away: on a busy machine a request comes late for a round trip that it would share, unless what
+/// the machine needs is small beside the way.
 const TRIES: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,7 +95,7 @@ async fn sixty_four_writers_commit_at_least_twenty_times_as_much_in_each_round_t
         proxy.clear();
         write(0).await;
         let (alone, alone_trips) = (swaps(), proxy.stages());
-        assert_eq!((alone, alone_trips), (COMMITS, 2 * COMMITS), "{}", proxy.render());
+        assert!(alone == COMMITS && alone_trips >= 2 * COMMITS, "{}", proxy.render());
         proxy.clear();
         join_all((0..WRITERS).map(|number| tokio::spawn(write(number)))).await.into_iter().for_each(|writer| writer.unwrap());
         commits += COMMITS + WRITERS * COMMITS;
@@ -107,10 +107,10 @@ async fn sixty_four_writers_commit_at_least_twenty_times_as_much_in_each_round_t
             WRITERS * COMMITS,
         ));
         assert!(together >= COMMITS);
-        if times >= 20.0 {
+        if alone_trips == 2 * COMMITS && times >= 20.0 {
             break;
         }
-        assert!(attempt + 1 < TRIES, "{times} times the commits, {together} swaps in {together_trips} round trips");
+        assert!(attempt + 1 < TRIES, "{times} times the commits, {together} swaps in {together_trips} round trips, alone {alone_trips}");
     }
     assert_eq!(main.snapshot().await.unwrap().seq() as usize, commits);
 }

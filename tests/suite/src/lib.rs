@@ -36,13 +36,12 @@ pub struct Kind {
     pub store: &'static str,
     /// Everything the test links, sealed.
     pub registry: fn() -> Registry,
-    /// The most stages a warm commit to three tables may take where nothing has latency, so that work between requests keeps those apart
-    /// that do not wait for each other.
-    pub stages: usize,
+    /// The names of the threads it computes on, if it does not where it is called.
+    pub threads: &'static [&'static str],
 }
 
 /// The Parquet store.
-pub const PARQUET: Kind = Kind { store: "parquet", registry, stages: 2 };
+pub const PARQUET: Kind = Kind { store: "parquet", registry, threads: &[] };
 
 /// The local backend, each place a folder of its own.
 #[derive(Debug, Default)]

@@ -3,36 +3,29 @@
 //! A tap stands right above the backend everywhere. On S3 the client's HTTP connector counts as well, and on a loopback server a proxy on the
 //! wire, too; they must agree, or no figure counts.
 //!
-//! Round trips are the longest chain of requests each of which began when the one before had ended: what waits for another is always in such a
-//! chain, so none is missed. So that what waits for nothing is not in one by chance, requests are held, by the tap on a local disk and by the
-//! proxy before a loopback server, until the client can only wait: all that it has under way is held, its runtime has nothing to do, and the
-//! threads that it waits on files with or computes on sleep. Then all are let go together. No clock decides, and a clock confirms it. On a
-//! server far away nothing is held.
+//! Round trips are the longest chain of requests each of which began when the one before had ended, and exact where requests are held (see
+//! [`headwater_conformance::rounds`]): by the tap on a local disk, by the proxy before a loopback server. On a server far away nothing is held.
+//! No clock decides, and a clock confirms it.
 
 #[cfg(test)]
 mod tests;
-mod threads;
 mod totals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::threads::resting;
-use self::totals::{Totals, is_control_key, is_page, retried};
-use crate::error::{Error, Result};
-use crate::wire::Wire;
 use headwater::head::{Head, Segment};
-use headwater_bench::proxy::{Fault, Injected, Proxy, Request, Rule, render, stages};
+use headwater_bench::proxy::{Fault, Proxy, Request, Rule, render, stages};
+use headwater_conformance::rounds::{Holds, in_rounds};
 use headwater_conformance::shape::Shape;
 use headwater_conformance::tap::{self, Tap};
 use serde::Serialize;
 use tokio::time::Instant;
 
-/// How long nothing more may come before what is held is let go, in turns of the client's own runtime, a millisecond each.
-const QUIET: usize = 4;
-/// Turns after which whatever is held is let go: a client that goes on without its requests must not stand still.
-const PATIENCE: usize = 5_000;
+use self::totals::{Totals, is_control_key, is_page, retried};
+use crate::error::{Error, Result};
+use crate::wire::Wire;
 
 /// What every request is delayed by where round trips are confirmed by the clock.
 const INJECTED: Duration = Duration::from_millis(200);
@@ -106,18 +99,18 @@ impl Meter {
         self.tap.clear();
         let (done, rounds) = match &self.outside {
             Outside::Nowhere => {
-                self.tap.hold();
-                let (done, rounds) = self.in_rounds(work, &Holding::Tap(&self.tap)).await;
-                self.tap.let_go();
+                let (done, rounds) = self.tap.in_rounds(work, &self.threads).await;
                 (done?, rounds)
             }
             Outside::Loopback(wire, proxy) => {
                 wire.clear();
                 proxy.clear();
                 let held = proxy.inject(Rule::new(Fault::Hold));
-                let (done, rounds) = self.in_rounds(work, &Holding::Proxy(&held, wire)).await;
+                let holds = || Holds { held: held.held(), under_way: wire.under_way() };
+                let done = in_rounds(work, &self.threads, holds, async || held.release().await.map(drop)).await;
                 proxy.heal();
                 held.release().await?;
+                let (done, rounds) = done?;
                 (done?, rounds)
             }
             Outside::Connector(wire) => {
@@ -166,30 +159,6 @@ impl Meter {
             Outside::Loopback(_, proxy) if delay.is_zero() => proxy.heal(),
             Outside::Loopback(_, proxy) => drop(proxy.inject(Rule::new(Fault::DelayRequest(delay)))),
             Outside::Nowhere | Outside::Connector(_) => self.tap.delay(delay),
-        }
-    }
-
-    /// Runs work whose requests are held, letting go all of them whenever the client can do nothing but wait. Returns how often.
-    async fn in_rounds<T>(&self, work: impl Future<Output = Result<T>>, holding: &Holding<'_>) -> (Result<T>, usize) {
-        let mut work = std::pin::pin!(work);
-        let (mut rounds, mut quiet, mut turns, mut before) = (0, 0, 0, 0);
-        loop {
-            tokio::select! {
-                done = &mut work => return (done, rounds),
-                () = tokio::time::sleep(Duration::from_millis(1)) => {}
-            }
-            let (holds, under_way) = holding.holds();
-            let waits = holds > 0 && holds == under_way && holds == before && resting(&self.threads);
-            turns = if holds > 0 { turns + 1 } else { 0 };
-            quiet = if waits { quiet + 1 } else { 0 };
-            before = holds;
-            if quiet >= QUIET || turns >= PATIENCE {
-                rounds += 1;
-                (quiet, turns, before) = (0, 0, 0);
-                if let Err(error) = holding.release().await {
-                    return (Err(error), rounds);
-                }
-            }
         }
     }
 
@@ -248,30 +217,6 @@ fn count_hidden(wire: &[Request], sample: &mut Sample) {
         sample.log.push_str(&format!("\n  sent again: {request}"));
     }
     sample.retries = retried.len();
-}
-
-/// Who holds requests.
-enum Holding<'a> {
-    Proxy(&'a Injected, &'a Wire),
-    Tap(&'a Tap),
-}
-
-impl Holding<'_> {
-    /// Requests that are held, and those under way at the client.
-    fn holds(&self) -> (usize, usize) {
-        match self {
-            Self::Proxy(held, wire) => (held.held(), wire.under_way()),
-            Self::Tap(tap) => (tap.held(), tap.under_way()),
-        }
-    }
-
-    async fn release(&self) -> Result<()> {
-        match self {
-            Self::Proxy(held, _) => drop(held.release().await?),
-            Self::Tap(tap) => tap.release(),
-        }
-        Ok(())
-    }
 }
 
 /// Whether a request is for a head or a record.

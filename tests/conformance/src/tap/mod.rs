@@ -1,14 +1,15 @@
 //! A tap on every request: counts them, finds disjoint stages, and kills at any of them. It sits below retries, right above the backend.
 //!
 //! A backend in memory answers without ever yielding, so that requests issued side by side would follow each other. Each request therefore
-//! lets the others of its process go first between its begin and the backend: what nobody waits for overlaps, on every backend. A tap that holds
-//! ([`Tap::hold`]) does that for certain: all that is held when its caller knows that nothing more can come is let go together.
+//! lets the others of its process go first between its begin and the backend: what nobody waits for overlaps, on every backend.
+//! [`Tap::in_rounds`] makes that certain: it holds requests until nothing more can come.
 
 mod authority;
 mod objects;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use headwater_core::{Error, ErrorKind};
 use tokio::sync::watch;
+
+use crate::rounds::{self, Holds};
 
 pub use authority::TapAuthority;
 pub use objects::TapObjects;
@@ -69,6 +72,29 @@ struct State {
     releases: Option<watch::Sender<()>>,
     /// Requests that do.
     held: usize,
+}
+
+/// A tap while it holds, which may end early.
+struct Holding<'a>(&'a Tap);
+
+impl<'a> Holding<'a> {
+    /// From now on each request waits for a release.
+    fn of(tap: &'a Tap) -> Self {
+        let holding = Self(tap);
+        holding.renew();
+        holding
+    }
+
+    /// Lets go of what is held, all together: its sender goes.
+    fn renew(&self) {
+        self.0.state().releases = Some(watch::Sender::new(()));
+    }
+}
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.0.state().releases = None;
+    }
 }
 
 /// Requests while they are held: a caller may lose its interest in them.
@@ -139,31 +165,21 @@ impl Tap {
         self.state().delay = delay;
     }
 
-    /// From now on each request waits for a release before it reaches the backend.
-    pub fn hold(&self) {
-        self.state().releases = Some(watch::Sender::new(()));
+    /// Does something whose requests are held before they reach the backend: see [`in_rounds`](rounds::in_rounds()). One at a time.
+    pub async fn in_rounds<T>(&self, work: impl Future<Output = T>, threads: &[&str]) -> (T, usize) {
+        let holding = Holding::of(self);
+        let release = async || {
+            holding.renew();
+            Ok::<_, Infallible>(())
+        };
+        let Ok(done) = rounds::in_rounds(work, threads, || self.holds(), release).await;
+        done
     }
 
-    /// Requests that wait for a release.
-    pub fn held(&self) -> usize {
-        self.state().held
-    }
-
-    /// Requests that have begun and not ended.
-    pub fn under_way(&self) -> usize {
-        self.state().requests.iter().filter(|request| request.span.end == u64::MAX).count()
-    }
-
-    /// Lets go of what is held, all together.
-    pub fn release(&self) {
-        if let Some(releases) = &mut self.state().releases {
-            *releases = watch::Sender::new(());
-        }
-    }
-
-    /// Lets go of what is held and holds no more.
-    pub fn let_go(&self) {
-        self.state().releases = None;
+    fn holds(&self) -> Holds {
+        let state = self.state();
+        let under_way = state.requests.iter().filter(|request| request.span.end == u64::MAX).count();
+        Holds { held: state.held, under_way }
     }
 
     /// Lets what this request does not wait for begin.

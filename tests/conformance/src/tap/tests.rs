@@ -9,7 +9,8 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use super::{Fault, Tap, TapAuthority, TapObjects, render};
+use super::{Fault, Tap, TapAuthority, TapObjects, YIELDS, render};
+use crate::rounds::Holds;
 
 fn tapped(tap: &Arc<Tap>) -> (TapAuthority, TapObjects) {
     (TapAuthority::new(Arc::new(MemoryAuthority::new()), tap.clone()), TapObjects::new(Arc::new(InMemory::new()), tap.clone()))
@@ -98,34 +99,48 @@ async fn who_was_under_way_at_the_death_learns_nothing() {
     assert!(objects.inner().head(&a).await.is_ok() && objects.inner().head(&b).await.is_ok());
 }
 
+/// Three requests in two round trips: `a` and, later, `b`, and then `c`.
+async fn two_round_trips(tap: &Arc<Tap>, threads: &[&str], later: impl Future<Output = ()>) {
+    let objects = tapped(tap).1;
+    let put = async |name: &str| objects.put(&Path::from(name), "1".into()).await.map(drop).unwrap();
+    let late = async {
+        later.await;
+        put("b").await;
+    };
+    let work = async {
+        futures::join!(put("a"), late);
+        put("c").await;
+    };
+    let ((), rounds) = tap.in_rounds(work, threads).await;
+    assert_eq!((rounds, tap.requests().len(), tap.stages()), (2, 3, 2), "{}", render(&tap.requests()));
+    // Nobody waits for a release any more.
+    put("d").await;
+    assert_eq!(tap.holds(), Holds { held: 0, under_way: 0 });
+}
+
 #[tokio::test]
-async fn what_is_held_is_let_go_together() {
-    let tap = Tap::new();
-    let objects = tapped(&tap).1;
-    tap.hold();
-    let (a, b, c) = (Path::from("a"), Path::from("b"), Path::from("c"));
-    let chain = async {
-        objects.put(&a, "1".into()).await?;
-        objects.put(&b, "2".into()).await
-    };
-    let mut work = std::pin::pin!(futures::future::join(chain, objects.put(&c, "3".into())));
-    let mut rounds = Vec::new();
-    let (chained, single) = loop {
-        tokio::select! {
-            biased;
-            done = &mut work => break done,
-            // Nothing moves by itself.
-            () = tokio::task::yield_now() => {}
+async fn a_request_that_waits_for_none_is_in_the_round_however_late_it_comes() {
+    let later = async {
+        for _ in 0..30 * YIELDS {
+            tokio::task::yield_now().await;
         }
-        rounds.push((tap.held(), tap.under_way()));
-        tap.release();
     };
-    assert!(chained.is_ok() && single.is_ok());
-    rounds.dedup();
-    assert_eq!((rounds, tap.requests().len(), tap.stages()), (vec![(2, 2), (1, 1)], 3, 2), "{}", render(&tap.requests()));
-    tap.let_go();
-    objects.put(&Path::from("d"), "4".into()).await.unwrap();
-    assert_eq!((tap.held(), tap.under_way()), (0, 0));
+    two_round_trips(&Tap::new(), &[], later).await;
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn so_is_one_that_another_thread_computes_for() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().thread_name("computing").build().unwrap();
+    let compute = || {
+        (0..100_000_000u64).for_each(|number| {
+            std::hint::black_box(number);
+        });
+    };
+    runtime.block_on(async {
+        let later = async { tokio::task::spawn_blocking(compute).await.unwrap() };
+        two_round_trips(&Tap::new(), &["computing"], later).await;
+    });
 }
 
 #[tokio::test]
@@ -135,15 +150,15 @@ async fn ranges_are_held_one_by_one_and_what_nobody_waits_for_is_over() {
     let path = Path::from("a");
     objects.put(&path, "0123456789".into()).await.unwrap();
     tap.clear();
-    tap.hold();
-    {
+    let given_up = async {
         let mut ranges = std::pin::pin!(objects.get_ranges(&path, &[0..2, 4..6, 8..10]));
         tokio::select! {
             biased;
             _ = &mut ranges => panic!("it is held"),
             () = tokio::task::yield_now() => {}
         }
-        assert_eq!((tap.held(), tap.under_way()), (3, 3));
-    }
-    assert_eq!((tap.held(), tap.under_way(), tap.requests().len()), (0, 0, 3));
+        assert_eq!(tap.holds(), Holds { held: 3, under_way: 3 });
+    };
+    let ((), rounds) = tap.in_rounds(given_up, &[]).await;
+    assert_eq!((rounds, tap.requests().len(), tap.holds()), (0, 3, Holds { held: 0, under_way: 0 }));
 }

@@ -18,9 +18,9 @@ async fn costs_do_not_grow_with_depth_on_a_local_disk() {
     costs_do_not_grow_with_depth(&Lake::local(LANCE)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_commit_to_three_tables_is_seven_requests_in_two_round_trips_at_any_depth_on_s3() {
-    three_tables_are_seven_requests(LANCE.registry, LANCE.store).await;
+    three_tables_are_seven_requests(LANCE).await;
 }
 
 const DEPTHS: [u64; 3] = [1, 200, 1_000];
@@ -63,15 +63,15 @@ async fn one_table(lake: &Lake) {
         let mut requests = Vec::new();
         while depth < wanted {
             tap.clear();
-            branch.transact(|tx| async move { tx.append(&tx.table("t").await?, row(1, depth as i64)).await }).await.unwrap();
+            let append = branch.transact(|tx| async move { tx.append(&tx.table("t").await?, row(1, depth as i64)).await });
+            // Round trips at the last commits, one of which spills.
+            let counted = wanted - depth <= 40;
+            let appended = if counted { tap.in_rounds(append, LANCE.threads).await.0 } else { append.await };
+            appended.unwrap();
             depth += 1;
             requests = tap.requests();
             let spilled = requests.iter().filter(|request| request.verb == "CREATE record").count();
-            assert!(
-                requests.len() == 3 + spilled && (2..=2 + spilled).contains(&stages(&requests)),
-                "at depth {depth}:\n{}",
-                render(&requests)
-            );
+            assert!(requests.len() == 3 + spilled && (!counted || stages(&requests) == 2), "at depth {depth}:\n{}", render(&requests));
             assert!(!requests.iter().any(|request| request.verb.starts_with("LIST") || request.verb == "GET"), "{}", render(&requests));
         }
         let pin = branch.snapshot().await.unwrap().table("t").unwrap().pin.clone();

@@ -16,7 +16,7 @@ use headwater_lance as _;
 use headwater_suite::Kind;
 
 /// The Lance store.
-const LANCE: Kind = Kind { store: "lance", registry, stages: 4 };
+const LANCE: Kind = Kind { store: "lance", registry, threads: &["lance-cpu"] };
 
 /// Everything this test links, sealed.
 fn registry() -> Registry {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-/// Whether every thread of this process that has one of these names sleeps. Where no such thing can be known (`/proc` is Linux's), they count as resting:
-/// a thread that still computes then makes one stage into two.
+/// Whether every thread of this process that has one of these names sleeps. Where no such thing can be known (`/proc` is Linux's), they count as
+/// resting: a thread that still computes may then make one round trip into two.
 pub(super) fn resting(names: &[&str]) -> bool {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return true };
     threads.flatten().all(|thread| {

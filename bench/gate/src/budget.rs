@@ -38,6 +38,9 @@ pub struct Bound {
     /// How far the values of a flat curve may lie apart; 0 where the same work is done at every depth.
     #[serde(default)]
     pub spread: f64,
+    /// How far they may lie apart by the digits of counters in a format that the gate does not read, where they may also rise.
+    #[serde(default)]
+    pub digits: f64,
 }
 
 impl Bound {

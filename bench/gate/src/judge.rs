@@ -216,11 +216,12 @@ impl Bench<'_> {
             (Law::Flat, Some(slope)) => {
                 let least = values.iter().copied().fold(f64::INFINITY, f64::min);
                 let most = values.iter().position(|value| *value == max).unwrap_or(last);
-                if let (true, Some(low), Some(high)) = (slope.grows(), slope.low, slope.high) {
+                let (apart, allowed) = (max - least, bound.spread + bound.digits);
+                if let (true, Some(low), Some(high)) = (slope.grows() && apart > bound.digits, slope.low, slope.high) {
                     self.fault(most, format!("{what}: it grows by {low} to {high} for each commit"));
                 }
-                if max - least > bound.spread {
-                    self.fault(most, format!("{what}: {least} to {max} over the depths, they may lie {} apart", bound.spread));
+                if apart > allowed {
+                    self.fault(most, format!("{what}: {least} to {max} over the depths, they may lie {allowed} apart"));
                 }
             }
             (Law::Flat, None) => self.fault(last, format!("{what}: fewer than two depths show no slope")),
@@ -321,6 +322,15 @@ mod tests {
         assert_eq!(report.verdict, Verdict::Failed, "{report:?}");
         assert!(report.problems[0].contains("for each commit"), "{report:?}");
         assert_eq!(report.log.as_deref(), Some("the log at 1280"));
+    }
+
+    #[test]
+    fn counters_may_rise_by_their_digits_and_by_no_more() {
+        const COUNTERS: &str = r#"{"requests": {"fixed": 1}, "bytes": {"fixed": 100, "digits": 15}, "entries": {"fixed": 10}}"#;
+        let rise = |last: usize| judged(COUNTERS, move |at, sample| sample.control.received = [76, 77, 90, last][at]);
+        assert_eq!(rise(91).verdict, Verdict::Flat, "{:?}", rise(91));
+        let report = rise(92);
+        assert!(report.problems.len() == 2 && report.problems[0].contains("for each commit"), "{report:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use headwater_core::authority::HeadRead;
 use headwater_core::head::Head;
 use headwater_core::verify::Depth;
 use headwater_core::{At, Branch, Catalog};
-use headwater_suite_s3::wire::{parts, proxied, tapped};
+use headwater_suite_s3::wire::{measured, parts, proxied, tapped};
 use headwater_suite_s3::{Buckets, registry};
 
 const DEPTHS: [u64; 4] = [20, 80, 320, 1_280];
@@ -25,7 +25,7 @@ const PHASE: usize = 12;
 const TAIL_BYTES: usize = 32 << 10;
 const REST_BYTES: usize = 10 << 10;
 
-/// One catalog behind a proxy that counts requests and a tap that counts round trips, and the handle of one warm process.
+/// One catalog behind a proxy that counts, and the handle of one warm process, whose tap knows what it has under way.
 struct Wire {
     proxy: Proxy,
     tap: Arc<Tap>,
@@ -53,13 +53,10 @@ impl Wire {
 
     /// Does something, and returns its requests and in how many round trips they came. No operation here may list.
     async fn counted<T>(&self, work: impl Future<Output = T>) -> (T, Vec<Request>, usize) {
-        self.proxy.clear();
-        self.tap.clear();
-        let (done, _) = self.tap.in_rounds(work, &[]).await;
+        let done = measured(&self.proxy, &self.tap, &[], work).await;
         let requests = self.proxy.requests();
-        assert!(!requests.is_empty() && requests.len() == self.tap.requests().len(), "{}", self.proxy.render());
         assert!(requests.iter().all(|request| request.verb != Verb::List), "a list:\n{}", self.proxy.render());
-        (done, requests, self.tap.stages())
+        (done, requests, self.proxy.stages())
     }
 
     /// Appends one row to each of some tables, in one commit.

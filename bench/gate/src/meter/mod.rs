@@ -109,9 +109,11 @@ impl Meter {
                 let holds = || Holds { held: held.held(), under_way: wire.under_way() };
                 let done = in_rounds(work, &self.threads, holds, async || held.release().await.map(drop)).await;
                 proxy.heal();
-                held.release().await?;
+                let released = held.release().await;
                 let (done, rounds) = done?;
-                (done?, rounds)
+                let done = done?;
+                released?;
+                (done, rounds)
             }
             Outside::Connector(wire) => {
                 wire.clear();

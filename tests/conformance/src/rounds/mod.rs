@@ -2,7 +2,7 @@
 //!
 //! What waits for another request begins when that one has ended, so the longest chain of such requests never has a round trip too few. It may
 //! have one too many on a busy machine, where what waits for nothing comes late. Held, all that can come is there first: everything under way
-//! is held, the client's runtime has nothing to do, and its other threads sleep.
+//! is held, the client's runtime has had some turns for what it still has to do, and its other threads sleep.
 
 mod threads;
 
@@ -26,9 +26,9 @@ pub struct Holds {
     pub under_way: usize,
 }
 
-/// Does something on a runtime of one thread whose requests somebody holds, and lets go of all of them whenever nothing more can come. Returns
-/// how often: at least as often as it has round trips. `threads` are the names of the other threads it works on, at most 15 characters each,
-/// all that the kernel keeps of a name.
+/// Does something on a runtime of one thread, with its time enabled, whose requests somebody holds, and lets go of all of them whenever nothing
+/// more can come. Returns how often: at least as often as it has round trips. `threads` are the names of the other threads it works on, at most
+/// 15 characters each, all that the kernel keeps of a name.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Whether threads that a library computes on have nothing to do, as the machine itself says.
+//! Whether threads have nothing to do, as the machine itself says.
 
 use std::fs;
 

@@ -176,7 +176,8 @@ impl Tap {
         done
     }
 
-    fn holds(&self) -> Holds {
+    /// Requests that wait for a release, and all that have begun and not ended.
+    pub fn holds(&self) -> Holds {
         let state = self.state();
         let under_way = state.requests.iter().filter(|request| request.span.end == u64::MAX).count();
         Holds { held: state.held, under_way }

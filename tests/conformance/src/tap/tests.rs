@@ -121,7 +121,7 @@ async fn two_round_trips(tap: &Arc<Tap>, threads: &[&str], later: impl Future<Ou
 #[tokio::test]
 async fn a_request_that_waits_for_none_is_in_the_round_however_late_it_comes() {
     let later = async {
-        for _ in 0..30 * YIELDS {
+        for _ in 0..4 * YIELDS {
             tokio::task::yield_now().await;
         }
     };
@@ -138,6 +138,8 @@ fn so_is_one_that_another_thread_computes_for() {
         });
     };
     runtime.block_on(async {
+        // A thread has its name once it runs.
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
         let later = async { tokio::task::spawn_blocking(compute).await.unwrap() };
         two_round_trips(&Tap::new(), &["computing"], later).await;
     });
